@@ -18,7 +18,8 @@ from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
 from twill.ops.axis_info import AxisAnalysis, copied_together
-from twill.ops.pointer_loads import one_copy, repeated_rows
+from twill.ops.pointer_loads import Neighbours, one_copy, repeated_rows
+from twill.ops.steps import Step, closer, step
 from twill.targets.cuda.copies import copies
 from twill.targets.cuda.fragments import linear, numbered
 from twill.targets.cuda.register_loads import units
@@ -112,6 +113,46 @@ def test_parts_of_a_run_begin_at_less_than_what_the_run_begins_at() -> None:
     assert (made["%rest"].contiguity, made["%rest"].divisibility) == ((1,), (1,))
 
 
+@pytest.mark.parametrize(
+    ("offsets", "expected"),
+    [
+        ("%m", (1, True)),
+        ("%far", (64, True)),
+        ("%unknown", (1, False)),
+        ("%aligned", (16, False)),
+        ("%wrapped", (1, True)),
+        ("%sum", (1, False)),
+        ("%even", (64, False)),
+        ("%quotient", (0, True)),
+        ("%split", None),
+    ],
+)
+def test_steps_from_one_element_to_the_next(offsets: str, expected: tuple[int, bool] | None) -> None:
+    """In a sum of numbers that are an unknown multiple apart they are a multiple of the common divisor; a
+    quotient that is the same for a sector is the same, one by an unknown number is not known."""
+    more = """    %64 = arith.constant dense<64> : tensor<32xi32, #rows>
+    %far = arith.muli %m, %64 : tensor<32xi32, #rows>
+    %odds = tt.splat %odd : i32 -> tensor<32xi32, #rows>
+    %strides = tt.splat %stride : i32 -> tensor<32xi32, #rows>
+    %unknown = arith.muli %m, %odds : tensor<32xi32, #rows>
+    %even = arith.muli %far, %odds : tensor<32xi32, #rows>
+    %aligned = arith.muli %strides, %m : tensor<32xi32, #rows>
+    %wrapped = arith.remsi %m, %odds : tensor<32xi32, #rows>
+    %sum = arith.addi %far, %unknown : tensor<32xi32, #rows>
+    %quotient = arith.divsi %m, %strides : tensor<32xi32, #rows>
+    %split = arith.divsi %m, %odds : tensor<32xi32, #rows>
+"""
+    head = HEAD.replace("%STRIDE", "%stride").replace("%BOUND", "%n")
+    function = read_module(head + more + LOAD, "f.ttgir").functions[0]
+    known = AxisAnalysis(function)
+    made = {op.result.name: op.result for op in function.walk() if op.results}
+    found = step(known, made[offsets], 0)
+    assert (found and (found.divisor, found.exact)) == expected
+    assert [step(known, made["%at"], axis) for axis in (0, 1)] == [Step(16), Step(1, exact=True)]
+    assert closer(known, made["%at"], 1, 0)
+    assert not closer(known, made["%at"], 0, 1)
+
+
 @pytest.mark.parametrize("kernel", ["pointers", "bumped", "gathered_rows"])
 def test_operands_through_pointers_are_copied_by_a_warpgroup(kernel: str) -> None:
     made = program(kernel)
@@ -152,13 +193,14 @@ def _filled(made: Program) -> list[ProducerLoad]:
         ("wrapped_e4m3", {"x": (16, None), "y": (4, 1)}),
         ("wrapped_integer", {"x": (16, None), "y": (4, 1)}),
         ("wrapped_bytes", {"x": (1, 1), "y": (1, 1)}),
-        ("turned", {"a": (2, 0), "b": (2, 1)}),
+        ("turned", {"a": (2, 0), "b": (2, 0)}),
     ],
 )
 def test_accesses_are_as_wide_as_is_known_and_along_what_is_contiguous(
     kernel: str, accesses: dict[str, tuple[int, int | None]]
 ) -> None:
-    """A tile of bytes goes to shared memory transposed: whole words are read along its rows."""
+    """A tile of bytes goes to shared memory transposed: whole words are read along its rows. Of elements that
+    lie apart in both directions, those that are closer are read by lanes next to each other."""
     made = program(kernel)
     loads = [load for one in _filled(made) for load in one.loads]
     found = {made.op(one.ops[-1]).result.name.lstrip("%")[0]: (one.vector, one.along) for one in loads}
@@ -187,10 +229,19 @@ def test_loads_through_registers_hold_the_group_that_loads() -> None:
     ],
 )
 @pytest.mark.parametrize("swizzled", [True, False])
+@pytest.mark.parametrize("neighbours", ["next", "apart", "equal"])
 def test_every_word_goes_where_tma_would_put_it(
-    shape: tuple[int, int], transposed: bool, dtype: str, access: int, along: int, warps: int, swizzled: bool
+    shape: tuple[int, int],
+    transposed: bool,
+    dtype: str,
+    access: int,
+    along: int,
+    warps: int,
+    swizzled: bool,
+    neighbours: Neighbours,
 ) -> None:
-    """The accesses of all threads cover the tile once, and each word lies where the swizzle has it."""
+    """The accesses of all threads cover the tile once, and each word, or element of its own, lies where the
+    swizzle has it."""
     size, rows = (1 if dtype.endswith(("8", "N")) else 2), shape[1] if transposed else shape[0]
     columns = shape[0] if transposed else shape[1]
     line = min(128, columns * size & -(columns * size)) if swizzled else columns * size
@@ -198,7 +249,10 @@ def test_every_word_goes_where_tma_would_put_it(
     if not swizzled and transposed:
         pytest.skip("a tile without a swizzle lies row by row")
     tensor = SlotTensor("x", shape, Scalar(dtype), encoding, 0, shape[0] * shape[1] * size)
-    found = units(tensor, access, along, numbered(Tensor(shape, Scalar(dtype)), 32 * warps))
+    found = units(tensor, access, along, numbered(Tensor(shape, Scalar(dtype)), 32 * warps), neighbours)
+    written = found.written
+    assert written == (size if neighbours == "apart" and found.across else 4)
+    assert found.loads == (1 if found.equal else 4 // found.part)
     words = dict[int, tuple[int, int]]()
     for thread in range(32 * warps):
         for unit in range(found.grid.count):
@@ -208,12 +262,13 @@ def test_every_word_goes_where_tma_would_put_it(
                 continue
             names["at_"] = [_number(start, names) for start in found.starts()]
             line_of, word_of = _number(found.line.text, names), _number(found.word.text, names)
-            for j in range(found.lines):
+            for j in range(found.writes):
                 row = line_of * found.lines + (_number(found.number(j), names) if found.lines > 1 else 0)
                 to = _number(found.to(j), names)
                 assert to not in words
-                words[to] = (row, word_of * 4)
-    assert len(words) == shape[0] * shape[1] * size // 4
+                column = _number(found.column(str(word_of), j), names) * size if found.apart else word_of * 4
+                words[to] = (row, column)
+    assert len(words) == shape[0] * shape[1] * size // written
     for to, (row, byte) in words.items():
         inside = row * line + byte % line
         flipped = inside ^ (inside >> 3 & line - 16) if swizzled else inside

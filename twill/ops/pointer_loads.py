@@ -9,12 +9,14 @@ copied together pass through the registers of the threads that load.
 
 from collections.abc import Sequence, Set
 from math import gcd, prod
+from typing import Literal, TypeAlias
 
 from twill.ir.distribution import distribution
 from twill.ir.loop import DotOperand, Encoding, MemDesc, NvmmaShared, Op, Scalar, SharedLinear, Tensor, Value
 from twill.ir.shared_places import places, run
 from twill.ops.axis_info import AxisAnalysis, copied_together, element_bytes, moved_together
 from twill.ops.row import Role
+from twill.ops.steps import closer, step
 from twill.ops.table import named, role
 from twill.ops.upper_bounds import upper_bounds
 
@@ -34,6 +36,8 @@ LEAST_LINE = 32
 """Bytes of a line of the narrowest swizzle."""
 LEAST_REPEATED = 4
 """Equal rows of which one is kept, at least: a warp that reads eight rows then has few bank conflicts."""
+Neighbours: TypeAlias = Literal["next", "apart", "equal"]
+"""The elements of a word: next to each other in global memory, or not; or all the same one."""
 _ALLOC = named("alloc")
 _STEPS: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic"})
 
@@ -135,7 +139,21 @@ def register_access(analysis: AxisAnalysis, op: Op) -> tuple[int, int] | None:
     found = [copied_together(analysis, op, axis, widths) or size for axis in range(len(tile.shape))]
     runs = [gcd(run, n) for run, n in zip(_runs(analysis, op.operands[0])[0], tile.shape, strict=True)]
     axis = max(range(len(found)), key=lambda axis: (found[axis], runs[axis], _fastest(tile) == axis))
+    other = 1 - axis
+    if len(found) > 1 and (found[other], runs[other]) == (found[axis], runs[axis]):
+        axis = other if closer(analysis, op.operands[0], other, axis) else axis
     return found[axis], axis
+
+
+def neighbours(analysis: AxisAnalysis, op: Op, axis: int) -> Neighbours:
+    """How neighbouring elements of a loaded tile lie in memory along a dimension; as much as is known."""
+    pointers, *rest = op.operands
+    word = WORD // element_bytes(pointers.type)
+    if all(analysis.of(value).constancy[axis] % word == 0 for value in (pointers, *rest[:1])):
+        return "equal"
+    found = step(analysis, pointers, axis)
+    known = found is not None and found.least > 1 and analysis.of(pointers).contiguity[axis] % word
+    return "apart" if known else "next"
 
 
 def _fastest(tile: Tensor) -> int:

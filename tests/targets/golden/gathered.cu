@@ -47,15 +47,18 @@ gathered_tma_kernel(const __grid_constant__ CUtensorMap map_y_36, __half* a, __h
             }
             keep(kept_y_36_corner0);
             uint32_t kept_x_32_at0[32] = {};
-            bool kept_x_32_full = true;
+            uint32_t kept_x_32_inside[1] = {~0u};
+            bool kept_x_32_full;
             {
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 32; ++i_) {
                     kept_x_32_at0[i_] = uint32_t(uint32_t((((muli_1 + int32_t((thread.warp + i_ * 4))) < M) ? *(rows + (muli_1 + int32_t((thread.warp + i_ * 4)))) : 0)) * uint32_t(K));
-                    kept_x_32_full = kept_x_32_full && ((muli_1 + int32_t((thread.warp + i_ * 4))) < M);
+                    kept_x_32_inside[0] &= ~(uint32_t(!((((muli_1 + int32_t((thread.warp + i_ * 4))) < M)))) << i_);
                 }
+                kept_x_32_full = __all_sync(~0u, (kept_x_32_inside[0] == ~0u));
             }
             keep(kept_x_32_at0);
+            keep(kept_x_32_inside);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_32_y_36 (tests/kernels/ttgir/gathered.sm90.ttgir:76:15)
                 channel_x_32_y_36.producer_acquire(count_x_32_y_36);
@@ -83,8 +86,8 @@ gathered_tma_kernel(const __grid_constant__ CUtensorMap map_y_36, __half* a, __h
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && ((0 + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
-                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && ((0 + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])), (kept_x_32_inside[0] >> i_ & 1) && ((0 + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
+                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1, (kept_x_32_inside[0] >> i_ & 1) && ((0 + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
                             }
                         }
                         #pragma unroll
@@ -124,8 +127,8 @@ gathered_tma_kernel(const __grid_constant__ CUtensorMap map_y_36, __half* a, __h
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && (((i * 64) + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && (((i * 64) + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])), (kept_x_32_inside[0] >> i_ & 1) && (((i * 64) + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
+                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1, (kept_x_32_inside[0] >> i_ & 1) && (((i * 64) + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
                                 }
                             }
                             #pragma unroll
@@ -257,22 +260,28 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
             // gathered/for.0: 2 stages, an iteration every 3662 cycles
             const int32_t n = trips_0;
             uint32_t kept_x_32_at0[32] = {};
-            bool kept_x_32_full = true;
+            uint32_t kept_x_32_inside[1] = {~0u};
+            bool kept_x_32_full;
             {
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 32; ++i_) {
                     kept_x_32_at0[i_] = uint32_t(uint32_t((((muli_1 + int32_t((thread.warp + i_ * 4))) < M) ? *(rows + (muli_1 + int32_t((thread.warp + i_ * 4)))) : 0)) * uint32_t(K));
-                    kept_x_32_full = kept_x_32_full && ((muli_1 + int32_t((thread.warp + i_ * 4))) < M);
+                    kept_x_32_inside[0] &= ~(uint32_t(!((((muli_1 + int32_t((thread.warp + i_ * 4))) < M)))) << i_);
                 }
+                kept_x_32_full = __all_sync(~0u, (kept_x_32_inside[0] == ~0u));
             }
             keep(kept_x_32_at0);
-            bool kept_y_36_full = true;
+            keep(kept_x_32_inside);
+            uint32_t kept_y_36_inside[1] = {~0u};
+            bool kept_y_36_full;
             {
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 32; ++i_) {
-                    kept_y_36_full = kept_y_36_full && ((muli_10 + int32_t((thread.warp + i_ * 4))) < N);
+                    kept_y_36_inside[0] &= ~(uint32_t(!((((muli_10 + int32_t((thread.warp + i_ * 4))) < N)))) << i_);
                 }
+                kept_y_36_full = __all_sync(~0u, (kept_y_36_inside[0] == ~0u));
             }
+            keep(kept_y_36_inside);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_32_y_36 (tests/kernels/ttgir/gathered.sm90.ttgir:76:15)
                 channel_x_32_y_36.producer_acquire(count_x_32_y_36);
@@ -293,8 +302,8 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                         #pragma unroll
                         for (uint32_t u_ = 0; u_ < 32; ++u_) {
                             [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                            read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && ((0 + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
-                            read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && ((0 + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
+                            read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])), (kept_x_32_inside[0] >> i_ & 1) && ((0 + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
+                            read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1, (kept_x_32_inside[0] >> i_ & 1) && ((0 + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
                         }
                     }
                     {
@@ -315,8 +324,8 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))), ((muli_10 + int32_t((thread.warp + i_ * 4))) < N) && ((0 + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))) + 1, ((muli_10 + int32_t((thread.warp + i_ * 4))) < N) && ((0 + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))), (kept_y_36_inside[0] >> i_ & 1) && ((0 + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
+                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))) + 1, (kept_y_36_inside[0] >> i_ & 1) && ((0 + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
                                 }
                             }
                             #pragma unroll
@@ -355,8 +364,8 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && (((i * 64) + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
-                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && (((i * 64) + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])), (kept_x_32_inside[0] >> i_ & 1) && (((i * 64) + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
+                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1, (kept_x_32_inside[0] >> i_ & 1) && (((i * 64) + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
                             }
                         }
                         {
@@ -377,8 +386,8 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                                     #pragma unroll
                                     for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                         [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                        read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))), ((muli_10 + int32_t((thread.warp + i_ * 4))) < N) && (((i * 64) + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
-                                        read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))) + 1, ((muli_10 + int32_t((thread.warp + i_ * 4))) < N) && (((i * 64) + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
+                                        read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))), (kept_y_36_inside[0] >> i_ & 1) && (((i * 64) + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
+                                        read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))) + 1, (kept_y_36_inside[0] >> i_ & 1) && (((i * 64) + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
                                     }
                                 }
                                 #pragma unroll

@@ -42,13 +42,16 @@ listed_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, int64_t* starts,
         {
             // listed/for.0: 2 stages, an iteration every 2151 cycles
             const int32_t n = trips_0;
-            bool kept_x_28_full = true;
+            uint32_t kept_x_28_inside[1] = {~0u};
+            bool kept_x_28_full;
             {
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 32; ++i_) {
-                    kept_x_28_full = kept_x_28_full && ((muli_1 + int32_t((thread.warp + i_ * 4))) < M);
+                    kept_x_28_inside[0] &= ~(uint32_t(!((((muli_1 + int32_t((thread.warp + i_ * 4))) < M)))) << i_);
                 }
+                kept_x_28_full = __all_sync(~0u, (kept_x_28_inside[0] == ~0u));
             }
+            keep(kept_x_28_inside);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_28_y_35 (tests/kernels/ttgir/listed.sm90.ttgir:68:15)
                 channel_x_28_y_35.producer_acquire(count_x_28_y_35);
@@ -77,8 +80,8 @@ listed_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, int64_t* starts,
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
-                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))), (kept_x_28_inside[0] >> i_ & 1), 0x0u);
+                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1, (kept_x_28_inside[0] >> i_ & 1), 0x0u);
                             }
                         }
                         #pragma unroll
@@ -120,8 +123,8 @@ listed_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, int64_t* starts,
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))), (kept_x_28_inside[0] >> i_ & 1), 0x0u);
+                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1, (kept_x_28_inside[0] >> i_ & 1), 0x0u);
                                 }
                             }
                             #pragma unroll
@@ -260,13 +263,16 @@ listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t
         {
             // listed/for.0: 2 stages, an iteration every 2151 cycles
             const int32_t n = trips_0;
-            bool kept_x_28_full = true;
+            uint32_t kept_x_28_inside[1] = {~0u};
+            bool kept_x_28_full;
             {
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 32; ++i_) {
-                    kept_x_28_full = kept_x_28_full && ((muli_1 + int32_t((thread.warp + i_ * 4))) < M);
+                    kept_x_28_inside[0] &= ~(uint32_t(!((((muli_1 + int32_t((thread.warp + i_ * 4))) < M)))) << i_);
                 }
+                kept_x_28_full = __all_sync(~0u, (kept_x_28_inside[0] == ~0u));
             }
+            keep(kept_x_28_inside);
             uint32_t kept_y_35_to[1];
             uint32_t kept_y_35_at0[8];
             uint32_t kept_y_35_at1[1];
@@ -309,8 +315,8 @@ listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
-                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))), (kept_x_28_inside[0] >> i_ & 1), 0x0u);
+                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1, (kept_x_28_inside[0] >> i_ & 1), 0x0u);
                             }
                         }
                         #pragma unroll
@@ -353,8 +359,8 @@ listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))), (kept_x_28_inside[0] >> i_ & 1), 0x0u);
+                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1, (kept_x_28_inside[0] >> i_ & 1), 0x0u);
                                 }
                             }
                             #pragma unroll

@@ -64,13 +64,13 @@ matmul_scaled_copied_tma_kernel(const __grid_constant__ CUtensorMap map_c_desc_3
                 kept_x_40_corner0 = int32_t(muli_1);
             }
             keep(kept_x_40_corner0);
-            bool kept_y_50_full = true;
+            uint32_t kept_y_50_inside[1] = {~0u};
+            bool kept_y_50_full;
             {
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) {
-                    kept_y_50_full = kept_y_50_full && ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N);
-                }
+                kept_y_50_inside[0] = (((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N)) ? ~0u : 0u;
+                kept_y_50_full = __all_sync(~0u, (kept_y_50_inside[0] == ~0u));
             }
+            keep(kept_y_50_inside);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_40_y_50_left_61 (tests/kernels/ttgir/matmul_mxfp8_mxfp4_across.sm100.ttgir:111:18)
                 channel_x_40_y_50_left_61.producer_acquire(count_x_40_y_50_left_61);
@@ -114,10 +114,10 @@ matmul_scaled_copied_tma_kernel(const __grid_constant__ CUtensorMap map_c_desc_3
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 4; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4)) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
-                                read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
-                                read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
-                                read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
+                                read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4)) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
+                                read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
+                                read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
+                                read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
                             }
                         }
                         #pragma unroll
@@ -177,10 +177,10 @@ matmul_scaled_copied_tma_kernel(const __grid_constant__ CUtensorMap map_c_desc_3
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 4; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4)) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
-                                    read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
-                                    read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
-                                    read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
+                                    read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4)) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
+                                    read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
+                                    read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
+                                    read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
                                 }
                             }
                             #pragma unroll
@@ -451,13 +451,13 @@ matmul_scaled_copied_kernel(const __grid_constant__ CUtensorMap map_c_desc_3, __
             keep(kept_x_40_at0);
             keep(kept_x_40_at1);
             keep(kept_x_40_inside);
-            bool kept_y_50_full = true;
+            uint32_t kept_y_50_inside[1] = {~0u};
+            bool kept_y_50_full;
             {
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) {
-                    kept_y_50_full = kept_y_50_full && ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N);
-                }
+                kept_y_50_inside[0] = (((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N)) ? ~0u : 0u;
+                kept_y_50_full = __all_sync(~0u, (kept_y_50_inside[0] == ~0u));
             }
+            keep(kept_y_50_inside);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_40_y_50_left_61 (tests/kernels/ttgir/matmul_mxfp8_mxfp4_across.sm100.ttgir:111:18)
                 channel_x_40_y_50_left_61.producer_acquire(count_x_40_y_50_left_61);
@@ -508,10 +508,10 @@ matmul_scaled_copied_kernel(const __grid_constant__ CUtensorMap map_c_desc_3, __
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 4; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4)) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
-                                read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
-                                read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
-                                read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
+                                read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4)) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
+                                read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
+                                read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
+                                read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
                             }
                         }
                         #pragma unroll
@@ -578,10 +578,10 @@ matmul_scaled_copied_kernel(const __grid_constant__ CUtensorMap map_c_desc_3, __
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 4; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4)) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
-                                    read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
-                                    read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
-                                    read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), ((muli_3 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) < N), 0x0u);
+                                    read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4)) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
+                                    read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
+                                    read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
+                                    read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(N)) + uint32_t(uint32_t(y_42_) * uint32_t(N))), (kept_y_50_inside[0] != 0), 0x0u);
                                 }
                             }
                             #pragma unroll

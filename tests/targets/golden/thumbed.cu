@@ -45,7 +45,7 @@ thumbed_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, __half* a, __ha
                 }
                 {
                     const uint32_t to_ = channel_x_33_y_38.slot(count_x_33_y_38) + 8192;
-                    [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
+                    [[maybe_unused]] const uint32_t at_[2] = {to_ + thread.warp * 128 + ((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32) * 2 % 128 ^ (thread.warp * 128 >> 3 & 112)), to_ + thread.warp * 128 + ((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32 + 32) * 2 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                     const uint32_t number0_of_lane = uint32_t((((0 + int32_t((thread.warp + (thread.lane % 16) * 4))) < N) ? *(table + ((0 + int32_t((thread.warp + (thread.lane % 16) * 4))) / size)) : 0)) * uint32_t(pitch);
                     const uint32_t number1_of_lane = ((0 + int32_t((thread.warp + (thread.lane % 16) * 4))) % size);
                     __half* from0_ = b;
@@ -64,21 +64,22 @@ thumbed_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, __half* a, __ha
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.lane % 32) * 2)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
-                                read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t(((thread.lane % 32) * 2 + 1))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
+                                read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32 + 32))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
                             }
                         } else {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.lane % 32) * 2)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), ((0 + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
-                                read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t(((thread.lane % 32) * 2 + 1))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), ((0 + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), ((0 + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
+                                read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32 + 32))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), ((0 + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
                             }
                         }
                         #pragma unroll
                         for (uint32_t u_ = 0; u_ < 16; ++u_) {
                             [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                            shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
+                            shared_at<uint16_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = uint16_t(read_[u_][0]);
+                            shared_at<uint16_t>((at_[1] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = uint16_t(read_[u_][1]);
                         }
                     }
                 }
@@ -99,7 +100,7 @@ thumbed_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, __half* a, __ha
                     }
                     {
                         const uint32_t to_ = channel_x_33_y_38.slot(count_x_33_y_38 + i) + 8192;
-                        [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
+                        [[maybe_unused]] const uint32_t at_[2] = {to_ + thread.warp * 128 + ((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32) * 2 % 128 ^ (thread.warp * 128 >> 3 & 112)), to_ + thread.warp * 128 + ((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32 + 32) * 2 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                         const uint32_t number0_of_lane = uint32_t(((((i * 64) + int32_t((thread.warp + (thread.lane % 16) * 4))) < N) ? *(table + (((i * 64) + int32_t((thread.warp + (thread.lane % 16) * 4))) / size)) : 0)) * uint32_t(pitch);
                         const uint32_t number1_of_lane = (((i * 64) + int32_t((thread.warp + (thread.lane % 16) * 4))) % size);
                         __half* from0_ = b;
@@ -118,21 +119,22 @@ thumbed_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, __half* a, __ha
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.lane % 32) * 2)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
-                                    read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t(((thread.lane % 32) * 2 + 1))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
+                                    read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32 + 32))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
                                 }
                             } else {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.lane % 32) * 2)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), (((i * 64) + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t(((thread.lane % 32) * 2 + 1))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), (((i * 64) + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), (((i * 64) + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
+                                    read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32 + 32))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), (((i * 64) + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
                                 }
                             }
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
+                                shared_at<uint16_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = uint16_t(read_[u_][0]);
+                                shared_at<uint16_t>((at_[1] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = uint16_t(read_[u_][1]);
                             }
                         }
                     }
@@ -269,7 +271,7 @@ thumbed_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t size, int
                 }
                 {
                     const uint32_t to_ = channel_x_33_y_38.slot(count_x_33_y_38) + 8192;
-                    [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
+                    [[maybe_unused]] const uint32_t at_[2] = {to_ + thread.warp * 128 + ((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32) * 2 % 128 ^ (thread.warp * 128 >> 3 & 112)), to_ + thread.warp * 128 + ((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32 + 32) * 2 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                     const uint32_t number0_of_lane = uint32_t((((0 + int32_t((thread.warp + (thread.lane % 16) * 4))) < N) ? *(table + ((0 + int32_t((thread.warp + (thread.lane % 16) * 4))) / size)) : 0)) * uint32_t(pitch);
                     const uint32_t number1_of_lane = ((0 + int32_t((thread.warp + (thread.lane % 16) * 4))) % size);
                     __half* from0_ = b;
@@ -288,21 +290,22 @@ thumbed_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t size, int
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.lane % 32) * 2)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
-                                read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t(((thread.lane % 32) * 2 + 1))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
+                                read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32 + 32))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
                             }
                         } else {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.lane % 32) * 2)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), ((0 + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
-                                read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t(((thread.lane % 32) * 2 + 1))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), ((0 + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), ((0 + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
+                                read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32 + 32))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), ((0 + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
                             }
                         }
                         #pragma unroll
                         for (uint32_t u_ = 0; u_ < 16; ++u_) {
                             [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                            shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
+                            shared_at<uint16_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = uint16_t(read_[u_][0]);
+                            shared_at<uint16_t>((at_[1] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = uint16_t(read_[u_][1]);
                         }
                     }
                 }
@@ -325,7 +328,7 @@ thumbed_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t size, int
                     }
                     {
                         const uint32_t to_ = channel_x_33_y_38.slot(count_x_33_y_38 + i) + 8192;
-                        [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
+                        [[maybe_unused]] const uint32_t at_[2] = {to_ + thread.warp * 128 + ((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32) * 2 % 128 ^ (thread.warp * 128 >> 3 & 112)), to_ + thread.warp * 128 + ((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32 + 32) * 2 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                         const uint32_t number0_of_lane = uint32_t(((((i * 64) + int32_t((thread.warp + (thread.lane % 16) * 4))) < N) ? *(table + (((i * 64) + int32_t((thread.warp + (thread.lane % 16) * 4))) / size)) : 0)) * uint32_t(pitch);
                         const uint32_t number1_of_lane = (((i * 64) + int32_t((thread.warp + (thread.lane % 16) * 4))) % size);
                         __half* from0_ = b;
@@ -344,21 +347,22 @@ thumbed_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t size, int
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.lane % 32) * 2)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
-                                    read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t(((thread.lane % 32) * 2 + 1))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
+                                    read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32 + 32))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])));
                                 }
                             } else {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.lane % 32) * 2)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), (((i * 64) + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t(((thread.lane % 32) * 2 + 1))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), (((i * 64) + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32)) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), (((i * 64) + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
+                                    read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane % 32) / 32) * 64 + (thread.lane % 32) % 32 + 32))) * uint32_t(size)) + uint32_t(number0_of_i_[u_]) + uint32_t(number1_of_i_[u_])), (((i * 64) + int32_t((thread.warp + i_ * 4))) < N), 0x0u);
                                 }
                             }
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
+                                shared_at<uint16_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = uint16_t(read_[u_][0]);
+                                shared_at<uint16_t>((at_[1] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = uint16_t(read_[u_][1]);
                             }
                         }
                     }

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Function, NvmmaShared, Op
 from twill.ops.axis_info import AxisAnalysis, copied_together, element_bytes
+from twill.ops.steps import closer
 
 ELEMENT = 4
 """Bytes of an element, as cp.async copies at least."""
@@ -20,8 +21,8 @@ LANES = DOWN * ALONG
 
 
 def crosses(function: Function, op: Op, tensor: SlotTensor, vector: int) -> bool:
-    """Whether each copy of a load is of one element, and elements follow one another in global memory from
-    row to row of shared memory."""
+    """Whether each copy of a load is of one element, and elements follow one another in global memory, or
+    are known to be closer there, from row to row of shared memory."""
     encoding = tensor.encoding
     if not isinstance(encoding, NvmmaShared) or vector != ELEMENT or len(tensor.shape) != 2:
         return False
@@ -29,7 +30,8 @@ def crosses(function: Function, op: Op, tensor: SlotTensor, vector: int) -> bool
     if element_bytes(op.operands[0].type) != ELEMENT or tensor.repeated > 1:
         return False
     analysis = AxisAnalysis(function)
-    return copied_together(analysis, op, 1 - along) > copied_together(analysis, op, along)
+    together, across = (copied_together(analysis, op, axis) for axis in (along, 1 - along))
+    return across > together or (across == together and closer(analysis, op.operands[0], 1 - along, along))
 
 
 @dataclass(frozen=True, slots=True)

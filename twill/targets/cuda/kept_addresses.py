@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op, Tensor
 from twill.ir.statements import Pipelined, ProducerLoad, TileLoad, walk
+from twill.ops.axis_info import AxisAnalysis
+from twill.ops.pointer_loads import neighbours
 from twill.targets.cuda.address_analysis import Analysis
 from twill.targets.cuda.copies import Hoisted, copies, hoisted
 from twill.targets.cuda.crossing import crosses
@@ -163,7 +165,9 @@ def units_of(emitter: Emitter, op: Op, tensor: SlotTensor, load: TileLoad) -> Un
     assert isinstance(op.result.type, Tensor)
     assert load.along is not None
     try:
-        return units(tensor, load.vector, load.along, numbered(op.result.type, 32 * emitter.group.warps))
+        form = numbered(op.result.type, 32 * emitter.group.warps)
+        found = neighbours(AxisAnalysis(emitter.program.function), op, load.along)
+        return units(tensor, load.vector, load.along, form, found)
     except ValueError as problem:
         raise refuse(emitter.program, op, str(problem)) from problem
 

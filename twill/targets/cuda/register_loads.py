@@ -1,26 +1,28 @@
 """Loads of tiles through registers, where no asynchronous copy is possible: which elements each thread of the
 loading group reads, and where it writes them.
 
-Takes a load with its tile in shared memory; gives C. A thread writes words of 4 bytes. A unit is what it
-reads for one word, or, where the tile is contiguous in global memory along the other dimension than in shared
-memory, for a block of words on consecutive lines, whose elements it transposes in registers. Consecutive
-threads have consecutive units along the dimension that is contiguous in global memory, so that their
-accesses coalesce; in a transposed tile eight of them, beside four words of a line, so that their words lie in
-different banks. A thread reads a batch of units, as many as its registers hold, before it writes the first.
+Takes a load with its tile in shared memory; gives C. A thread writes words of 4 bytes, or elements that lie
+apart in global memory: lanes that read elements between those of others would access more lines. A unit is
+what it reads for one word, or, where the tile is contiguous in global memory along the other dimension than
+in shared memory, for a block of words on consecutive lines, whose elements it transposes in registers.
+Consecutive threads have consecutive units along the dimension that is contiguous in global memory, so that
+their accesses coalesce; in a transposed tile eight of them, beside four words of a line, so that their words
+lie in different banks. A thread reads a batch of units, as many as its registers hold, before it writes the
+first.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import gcd, prod
-from re import findall, search, sub
+from re import escape, findall, search, sub
 
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op
 from twill.ir.shared_places import run
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.c import c_type
-from twill.ops.pointer_loads import WORD
+from twill.ops.pointer_loads import WORD, Neighbours
 from twill.targets.cuda.address_analysis import Analysis, Condition, Offset, Part, summed, varies
 from twill.targets.cuda.copies import placed, total
 from twill.targets.cuda.expressions import atom, needed, plus, times
@@ -39,6 +41,8 @@ OF_LANE = "_of_lane"
 """Ends the names of numbers of which each lane has that of another unit."""
 _EACH = r"\bthread\.(?!warp\b)|_of_"
 """What differs from lane to lane, or is passed on already."""
+_LINE = "line_of_lane_"
+WORD_BITS = 32
 LEAST_IN_FLIGHT = 8
 """Accesses of a thread that are in flight, whether or not there are registers for them."""
 
@@ -70,6 +74,9 @@ class Grid:
     count: int
     guards: tuple[str, ...] = ()
     """Which threads have unit `i_`; empty where all do."""
+    line: str = "0"
+    """Which of the `down` lines of a warp a lane has, of those along `slow`."""
+    down: int = 1
 
 
 def grid(fast: int, slow: int, lanes: int, warps: int) -> Grid:
@@ -83,19 +90,20 @@ def grid(fast: int, slow: int, lanes: int, warps: int) -> Grid:
         turns = wide // warps
         base = _sum(times("thread.warp", across), lane)
         along = Digit(base, warps * across, times(_remainder("i_", turns), warps * across))
-        return Grid(along, Digit(line, down, times(_quotient("i_", turns), down)), turns * high, some)
+        slowly = Digit(line, down, times(_quotient("i_", turns), down))
+        return Grid(along, slowly, turns * high, some, line, down)
     if warps % wide == 0:
         rows = warps // wide
         row = _quotient("thread.warp", wide)
         guards = (*some, f"{_sum(row, times('i_', rows))} < {high}") if high % rows else some
         along = Digit(_sum(times(_remainder("thread.warp", wide), across), lane), wide * across)
         slowly = Digit(_sum(times(row, down), line), rows * down, times("i_", rows * down))
-        return Grid(along, slowly, -(-high // rows), guards)
+        return Grid(along, slowly, -(-high // rows), guards, line, down)
     block = _sum("thread.warp", times("i_", warps))
     guards = (*some, f"{block} < {wide * high}") if wide * high % warps else some
     along = Digit(_sum(times(_remainder(block, wide), across), lane), 0)
     slowly = Digit(_sum(times(_quotient(block, wide), down), line), 0)
-    return Grid(along, slowly, -(-wide * high // warps), guards)
+    return Grid(along, slowly, -(-wide * high // warps), guards, line, down)
 
 
 def _quotient(text: str, by: int) -> str:
@@ -123,6 +131,25 @@ class Units:
     """Bytes that a thread reads at once."""
     across: bool
     """Consecutive threads read along the lines of shared memory; else from line to line."""
+    neighbours: Neighbours = "next"
+    """How the elements of a word lie in global memory."""
+
+    @property
+    def equal(self) -> bool:
+        """One element is read for a word."""
+        return self.neighbours == "equal" and self.across and self.access == self.size
+
+    @property
+    def apart(self) -> int:
+        """How many elements the accesses of a unit are apart; 0 where they are those of a word. So lanes next
+        to each other read elements next to each other."""
+        words = self.tile.columns // self.tile.room * self.size // WORD
+        return gcd(words, LANES) if self.neighbours == "apart" and self.across and self.part < WORD else 0
+
+    @property
+    def written(self) -> int:
+        """Bytes that a thread writes at once."""
+        return self.size if self.apart else WORD
 
     @property
     def size(self) -> int:
@@ -137,7 +164,7 @@ class Units:
     @property
     def loads(self) -> int:
         """Accesses of a unit."""
-        return WORD // self.part
+        return 1 if self.equal else WORD // self.part
 
     @property
     def lines(self) -> int:
@@ -161,15 +188,28 @@ class Units:
     def point(self, load: int) -> Point:
         """The first element of an access of unit `i_`."""
         line = atom(times(self.line.text, self.lines))
-        column = _sum(times(self.word.text, WORD // self.size), str(load * self.part // self.size))
+        column = self.column(self.word.text, load)
         if self.form.axes != (0, 1):
             return Point(self.form, "i_", (column, column))
         return Point(self.form, "i_", (column, line) if self.tile.transposed else (line, column))
 
+    def column(self, word: str, load: int) -> str:
+        """The first element of an access, in its line."""
+        per = WORD // self.size
+        if not self.apart:
+            return _sum(times(word, per), str(load * self.part // self.size))
+        block, inside = times(_quotient(word, self.apart), per * self.apart), _remainder(word, self.apart)
+        return _sum(plus(block, inside), str(load * self.apart))
+
     def starts(self) -> list[str]:
-        """Where the words of unit 0 go, beyond the beginning of the tile. Lanes begin with different words
-        of a block, so that eight of them write to different banks."""
-        return [self._at(self._line(self.line.base, j), self.word.base) for j in range(self.lines)]
+        """Where what is written of unit 0 goes, beyond the beginning of the tile. Lanes begin with different
+        words of a block, so that eight of them write to different banks."""
+        return [self._at(self.line.base, self.word.base, j) for j in range(self.writes)]
+
+    @property
+    def writes(self) -> int:
+        """Words, or elements that are written on their own, of a unit."""
+        return self.loads if self.apart else self.lines
 
     @property
     def turn(self) -> str:
@@ -181,10 +221,10 @@ class Units:
         return "0" if self.lines == 1 else f"{_sum('turn_', str(j))} % {self.lines}"
 
     def to(self, j: int) -> str:
-        """Where word `j` of unit `i_` goes."""
+        """Where what unit `i_` writes as number `j` goes."""
         line, byte, width = times(self.line.step, self.lines), times(self.word.step, WORD), self.tile.width
         if not self._regular:
-            return f"to_ + {self._at(self._line(self.line.text, j), self.word.text)}"
+            return f"to_ + {self._at(self.line.text, self.word.text, j)}"
         start = f"at_[{j}]"
         if not self.swizzled:
             return plus(plus(start, byte), times(line, width))
@@ -205,10 +245,15 @@ class Units:
     def _line(self, line: str, j: int) -> str:
         return atom(line) if self.lines == 1 else f"({times(line, self.lines)} + {self.number(j)})"
 
-    def _at(self, line: str, word: str) -> str:
-        byte, width = self.tile.byte(times(word, WORD)), self.tile.width
+    def _at(self, line: str, word: str, j: int) -> str:
+        line = self._line(line, j)
+        column = self.column(word, j) if self.apart else times(word, WORD // self.size)
+        byte, width = (
+            self.tile.byte(times(column, self.size) if self.apart else times(word, WORD)),
+            self.tile.width,
+        )
         if self.tile.places:
-            return times(place(self.tile.places, line, times(word, WORD // self.size)), self.size)
+            return times(place(self.tile.places, line, column), self.size)
         if not self.swizzled:
             return f"{byte} + {line} * {width}"
         inside = f"{line} * {width} + ({byte} % {width} ^ {_pattern(line, width)})"
@@ -220,18 +265,20 @@ def _pattern(line: str, width: int) -> str:
     return f"({line} * {width} >> 3 & {width - 16})"
 
 
-def units(tensor: SlotTensor, access: int, along: int, form: Fragment) -> Units:
-    """How the threads of `form` load a tile whose elements are contiguous in global memory along one
-    dimension. Raises ValueError for a tile that is not as the tensor core reads it."""
+def units(
+    tensor: SlotTensor, access: int, along: int, form: Fragment, neighbours: Neighbours = "next"
+) -> Units:
+    """How the threads of `form` load a tile whose `neighbours` along a dimension lie so in global memory.
+    Raises ValueError for a tile that is not as the tensor core reads it."""
     size = bits(tensor.dtype) // 8
     if tensor.encoding is not None:
         tile = addressed("", tensor)
         if tile.places and run(tile.places) * size % WORD:
             raise ValueError("lies in shared memory in parts of less than four bytes")
-        return Units(tile, True, form, access, along == (0 if tile.transposed else 1))
+        return Units(tile, True, form, access, along == (0 if tile.transposed else 1), neighbours)
     columns = tensor.shape[-1]
     tile = Shared("", prod(tensor.shape[:-1]), columns, 8 * size, columns * size)
-    return Units(tile, False, form, access, along == len(tensor.shape) - 1)
+    return Units(tile, False, form, access, along == len(tensor.shape) - 1, neighbours)
 
 
 # --- before the loop --------------------------------------------------------------------------------------
@@ -241,14 +288,16 @@ def units(tensor: SlotTensor, access: int, along: int, form: Fragment) -> Units:
 class Kept:
     """What a thread keeps of a load throughout a loop."""
 
-    inside: frozenset[int] = frozenset()
+    loop: frozenset[int] = frozenset()
     """The operations of the loop."""
     offsets: tuple[tuple[str, ...], ...] = ()
     """For each offset that an address adds, by access of a unit: the sum of its costly parts that are the
     same in every iteration; empty where none is kept."""
     full: str = ""
     """The variable that says whether the conditions that are the same in every iteration hold for all
-    elements of this thread."""
+    elements of this warp."""
+    inside: tuple[str, ...] = ()
+    """For each access of unit `i_`, whether they hold for it; empty where that is computed again."""
     lines: tuple[str, ...] = ()
     registers: int = 0
 
@@ -283,31 +332,84 @@ def kept_in_registers(
             read = names.get((number, kept.text), "")
             own.append(kept.follows(read) if read else "")
         offsets.append(tuple(own))
-    fixed = [one for one in _conditions(analysis, op) if one.fixed]
-    full = f"{name}full" if fixed else ""
-    if full:
-        declared.append(f"bool {full} = true;")
-        holds = joined(dict.fromkeys(one.holds(found.point(n)) for n in range(found.loads) for one in fixed))
-        computed.append(f"{full} = {full} && {holds};")
+    mask = _fixed_mask(found, [one for one in _conditions(analysis, op) if one.fixed], name)
+    declared += mask.declared
     if not declared:
         return Kept(inside, tuple(offsets))
-    block = [*needed(before, [*of_lanes, *computed]), *of_lanes]
-    if computed:
+    once, each = [*of_lanes, *mask.once], [*computed, *mask.each]
+    block = [*needed(before, [*once, *each]), *once]
+    if each:
         block += [UNROLL, f"for (uint32_t i_ = 0; i_ < {found.grid.count}; ++i_) {{"]
-        block += [*(f"    {line}" for line in _guarded(found, computed)), "}"]
-    lines = (*declared, "{", *(f"    {line}" for line in block), "}")
-    arrays = [f"keep({text.partition('[')[0]});" for text in names.values()]
-    return Kept(inside, tuple(offsets), full, (*lines, *arrays), used)
+        block += [*(f"    {line}" for line in _guarded(found, each)), "}"]
+    lines = (*declared, "{", *(f"    {line}" for line in (*block, *mask.after)), "}")
+    arrays = [f"keep({text.partition('[')[0]});" for text in (*names.values(), *mask.kept)]
+    return Kept(inside, tuple(offsets), mask.full, mask.reads, (*lines, *arrays), used)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mask:
+    """The conditions of a mask that are the same in every iteration."""
+
+    declared: tuple[str, ...] = ()
+    once: tuple[str, ...] = ()
+    """What computes those that are the same for all units of a thread."""
+    each: tuple[str, ...] = ()
+    """What computes the others, for unit `i_`."""
+    after: tuple[str, ...] = ()
+    full: str = ""
+    reads: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+def _fixed_mask(found: Units, fixed: Sequence[Condition], name: str) -> _Mask:
+    """A bit for each unit, in a word for each access whose mask is another, and whether a warp has all of
+    them: one whose lanes differ would execute the loads with the mask and those without. The conditions are
+    joined without branches, as they divide; those of all units are computed once. More units than bits keep
+    no mask, but whether it holds."""
+    if not fixed:
+        return _Mask()
+    loads = [tuple(dict.fromkeys(one.holds(found.point(n)) for one in fixed)) for n in range(found.loads)]
+    words = {texts: f"{name}inside[{n}]" for n, texts in enumerate(dict.fromkeys(loads))}
+    fits, once, each = found.grid.count <= WORD_BITS, list[str](), list[str]()
+    for texts, word in words.items():
+        same = [one for one in texts if not varies(one)]
+        different = [one for one in texts if varies(one)]
+        once += [f"{word} = {_all(same)} ? ~0u : 0u;"] if same else []
+        bit = " << i_" if fits else ""
+        each += [f"{word} &= ~(uint32_t(!({_all(different)})){bit});"] if different else []
+    every = ", ".join("~0u" for _ in words)
+    declared = (f"uint32_t {name}inside[{len(words)}] = {{{every}}};", f"bool {name}full;")
+    after = (f"{name}full = __all_sync(~0u, {_all([f'{word} == ~0u' for word in words.values()])});",)
+    bit = "({} >> i_ & 1)" if each else "({} != 0)"
+    reads = tuple(bit.format(words[texts]) for texts in loads) if fits or not each else ()
+    return _Mask(
+        declared, tuple(once), tuple(each), after, f"{name}full", reads, (f"{name}inside",) if reads else ()
+    )
+
+
+def _all(conditions: Sequence[str]) -> str:
+    """Their conjunction, which computes all of them."""
+    return " & ".join(f"({one})" for one in conditions)
 
 
 def _of_lane(found: Units, text: str) -> str:
-    """A number of unit `i_` that is the same in all lanes of a warp, of the unit that a lane has the number
-    of; empty where there is none, or where not all lanes load."""
-    if found.grid.guards or found.grid.count > LANES or not varies(text) or search(_EACH, text):
+    """A number of unit `i_` that is the same in all lanes that have the same line, of a unit and a line of
+    which each lane has the number (`_lane_of`); empty where there is none, or where not all lanes load."""
+    grid = found.grid
+    if grid.guards or grid.count * grid.down > LANES or not varies(text):
         return ""
-    count = found.grid.count
-    lane = "thread.lane" if count == LANES else f"(thread.lane % {count})"
-    return sub(r"\bi_\b", lane, text)
+    line = rf"(?<!\w){escape(grid.line)}(?!\w)"
+    if (grid.down > 1 and search(_EACH, sub(line, "", text))) or (grid.down == 1 and search(_EACH, text)):
+        return ""
+    unit = _remainder(_quotient("thread.lane", grid.down), grid.count)
+    unit = f"({unit})" if grid.count * grid.down < LANES or grid.down > 1 else "thread.lane"
+    of_unit = sub(r"\bi_\b", unit, sub(line, _LINE, text) if grid.down > 1 else text)
+    return of_unit.replace(_LINE, f"thread.lane % {grid.down}")
+
+
+def _lane_of(grid: Grid, unit: str) -> str:
+    """The lane that has the numbers of a unit, and of the line of the lane that reads them."""
+    return plus(times(f"({unit})", grid.down), grid.line) if grid.down > 1 else unit
 
 
 def _guarded(found: Units, lines: Sequence[str]) -> list[str]:
@@ -376,7 +478,7 @@ def loading(scope: Scope, op: Op, found: Units, own: Kept, slot: str) -> Loading
     """The loads of a tile to `slot`, in the scope of the load in this iteration."""
     numbers = _Numbers(found)
     begin, pointers = _pointers(scope, op, found, own, numbers)
-    conditions = _conditions(Analysis(scope, own.inside), op)
+    conditions = _conditions(Analysis(scope, own.loop), op)
     moving = [one for one in conditions if not one.fixed]
     whole = [one.whole for one in moving if one.whole]
     starts = ", ".join(f"to_ + {one}" for one in found.starts())
@@ -384,12 +486,21 @@ def loading(scope: Scope, op: Op, found: Units, own: Kept, slot: str) -> Loading
         *scope.lines,
         f"const uint32_t to_ = {slot};",
         *([f"const uint32_t turn_ = {found.turn};"] if found.lines > 1 else []),
-        f"[[maybe_unused]] const uint32_t at_[{found.lines}] = {{{starts}}};",
+        f"[[maybe_unused]] const uint32_t at_[{found.writes}] = {{{starts}}};",
         *numbers.lines,
         *begin,
     )
     other = _other(scope, op, found)
-    masks = [joined(one.holds(found.point(load)) for one in conditions) for load in range(found.loads)]
+    kept = own.inside or ("",) * found.loads
+    masks = [
+        joined(
+            (
+                *([bit] if bit else []),
+                *(one.holds(found.point(load)) for one in (moving if bit else conditions)),
+            )
+        )
+        for load, bit in enumerate(kept)
+    ]
     masked = [f"{one}, {mask}, {other}" if mask else one for one, mask in zip(pointers, masks, strict=True)]
     plain, reads = (
         tuple(f"load_global<{found.access}>({one});" for one in each) for each in (pointers, masked)
@@ -454,7 +565,7 @@ def _pointers(
     scope: Scope, op: Op, found: Units, own: Kept, numbers: _Numbers
 ) -> tuple[list[str], list[str]]:
     """Declarations of what addresses begin with, and the address of each access of unit `i_`."""
-    analysis = Analysis(scope, own.inside, divided=True)
+    analysis = Analysis(scope, own.loop, divided=True)
     address, accesses = analysis.address(op.operands[0]), _accesses(scope, op, found)
     follows = [found.part // found.size * load for load in range(found.loads)] if accesses == 1 else []
     kind, begin, made = c_type(op.operands[0].type), list[str](), list[str]()
@@ -510,7 +621,8 @@ def _passed(one: Loading, each: int) -> list[str]:
         return []
     names = [(name.removesuffix(OF_LANE) + "_of_i_", name, width) for name, width in one.passed]
     arrays = [f"uint{width}_t {name}[{each}];" for name, _, width in names]
-    given = [f"{name}[u_] = __shfl_sync(~0u, {of_lane}, b_ + u_);" for name, of_lane, _ in names]
+    lane = _lane_of(one.found.grid, "b_ + u_")
+    given = [f"{name}[u_] = __shfl_sync(~0u, {of_lane}, {lane});" for name, of_lane, _ in names]
     return [
         *arrays,
         UNROLL,
@@ -523,8 +635,15 @@ def _passed(one: Loading, each: int) -> list[str]:
 def _written(one: Loading, each: int) -> list[str]:
     """The words of these units."""
     found = one.found
-    words = [f"gathered<{found.part}>(read_[u_], {found.number(j)})" for j in range(found.lines)]
-    write = [f"shared_at<uint32_t>({found.to(j)}) = {word};" for j, word in enumerate(words)]
+    if found.equal:
+        ones = sum(1 << 8 * found.size * number for number in range(WORD // found.size))
+        words = [f"read_[u_][0] * {ones:#x}u"]
+    elif found.apart:
+        words = [f"uint{8 * found.size}_t(read_[u_][{load}])" for load in range(found.loads)]
+    else:
+        words = [f"gathered<{found.part}>(read_[u_], {found.number(j)})" for j in range(found.lines)]
+    kind = f"uint{8 * found.written}_t"
+    write = [f"shared_at<{kind}>({found.to(j)}) = {word};" for j, word in enumerate(words)]
     return _each_unit(found, each, write)
 
 
