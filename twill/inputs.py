@@ -303,6 +303,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.device_maps import on_the_device
     from twill.extract.rewrite.early_loads import loaded_early
     from twill.extract.rewrite.early_return import structured
+    from twill.extract.rewrite.fewer_warps import lessened
     from twill.extract.rewrite.flattened_loops import unflattened
     from twill.extract.rewrite.fresh_accumulators import fresh
     from twill.extract.rewrite.induction import from_iteration
@@ -331,7 +332,8 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.view_accumulators import apart
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
-    nested = unflattened(shared_scales(module))
+    written = lessened(module, warps) if warps and warps < WARPS else module
+    nested = unflattened(shared_scales(written))
     begun = narrowed(in_registers(broadcast_last(by_dimensions(apart(forwarded(nested))))))
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))

@@ -38,7 +38,7 @@ from twill.generation.generated import (
 from twill.generation.given import divided_waits, fitting, given, refuse_foreign
 from twill.generation.independent import independent
 from twill.generation.loop_nest import NoScheduleError
-from twill.generation.multistage import FEWEST, as_written, multistage
+from twill.generation.multistage import FEWEST, as_written, multistage, without_copies
 from twill.generation.refusals import refusals
 from twill.generation.subtiles import COUNT, GAIN, better, divided, matching, note
 from twill.generation.subtiles import searched as of_both_forms
@@ -367,7 +367,8 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     before = one
     if lowering.multistage is None and not session.kept:
         with suppress(DefectError), _leaving_out(session, LOADING):
-            one = multistage(one, loading, lambda: as_written(stated, found), one_group, wide)
+            few = partial(without_copies, stated, found)
+            one = multistage(one, loading, lambda: as_written(stated, found), one_group, wide, few)
     beaten = before if one is not before and one.cases == before.cases else None
     if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
         with suppress(DefectError), _leaving_out(session, STORING):
