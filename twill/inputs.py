@@ -295,7 +295,8 @@ def chosen_loops(inputs: Inputs) -> tuple[Module, Machine, tuple[Loop, ...]]:
 
 def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: bool) -> Module:
     """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out.
-    `late`: what can be is loaded behind loops."""
+    `late`: what can be is loaded behind loops. `warps`: of a warpgroup or less, that hold no copies of
+    accumulators which have columns for them."""
     from twill.extract.rewrite.accumulator_rows import with_own_rows
     from twill.extract.rewrite.carried_layouts import carried_as_added
     from twill.extract.rewrite.computed_ahead import computed_in_place
@@ -303,6 +304,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.device_maps import on_the_device
     from twill.extract.rewrite.early_loads import loaded_early
     from twill.extract.rewrite.early_return import structured
+    from twill.extract.rewrite.fewer_warps import lessened, needed_warps
     from twill.extract.rewrite.flattened_loops import unflattened
     from twill.extract.rewrite.fresh_accumulators import fresh
     from twill.extract.rewrite.induction import from_iteration
@@ -331,7 +333,8 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.view_accumulators import apart
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
-    nested = unflattened(shared_scales(module))
+    own = lessened(module, min(needed_warps(module), warps)) if warps and warps <= WARPS else module
+    nested = unflattened(shared_scales(own))
     begun = narrowed(in_registers(broadcast_last(by_dimensions(apart(forwarded(nested))))))
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))

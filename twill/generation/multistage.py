@@ -17,6 +17,7 @@ from dataclasses import replace
 from twill import whatif
 from twill.diagnostics import TwillError
 from twill.extract.dependence.build import graph
+from twill.extract.rewrite.fewer_warps import needed_warps
 from twill.generation.attempts import (
     Attempt,
     OneGroup,
@@ -71,6 +72,9 @@ chunk_gdn2_fwd_kernel_inter_solve_fused on an H200, written for one warp: 0.127 
 GAINED = 1.2
 """How many times as long the form of warpgroups has to take beside one that may spill (estimate)."""
 
+WRITTEN, ALONE = "the kernel is written for", "hold no copies of its accumulators"
+"""Why a thread block has less than a warpgroup."""
+
 ALL_MMAS = frozenset(names("dot", "wgmma", "tensor_memory_mma"))
 """Operations, of warps too."""
 
@@ -87,21 +91,53 @@ def multistage(
     narrow: Callable[[], tuple[Case, ...] | None] = lambda: None,
     one_group: OneGroup | None = None,
     wide: OneGroup | None = None,
+    alone: Callable[[], Iterator[tuple[Case, ...]]] = lambda: iter(()),
 ) -> Attempt:
     """The attempt, or the one whose group that computes loads too, with a note that has both predictions; of
-    `narrow` loops always the latter, where it can be lowered. The loops are `wide` with more warps."""
+    `narrow` loops always the latter, where it can be lowered; of those of warps that hold no copies, where
+    it is predicted to be faster. The loops are `wide` with more warps."""
     machine = first.loops[0].machine
     if machine.residency is None or target(machine.arch).completion != "commit group" or walks(first):
         return first
-    written = narrow()
-    other = _narrow(written, attempt) if written else None
+    best = _written_or_wide(first, attempt, narrow(), one_group, wide)
+    return _faster_alone(best, alone(), attempt) or best
+
+
+def _written_or_wide(
+    first: Attempt,
+    attempt: Lowering,
+    written: Sequence[Case] | None,
+    one_group: OneGroup | None,
+    wide: OneGroup | None,
+) -> Attempt:
+    """With the warps that a kernel is written for, where these are less than a warpgroup and it can be
+    lowered, else with warpgroups."""
+    other = _narrow(written, attempt, WRITTEN) if written else None
     if other and not _waits_longer(other, first):
         return other
     best = _of_warpgroups(first, attempt, one_group, wide)
-    tight = _narrow(_tight(written), attempt) if written and not other else None
+    tight = _narrow(_tight(written), attempt, WRITTEN) if written and not other else None
     if tight is None or _waits_longer(tight, first) or GAINED * tight.of_sm() > best.of_sm():
         return best
     return tight
+
+
+def _faster_alone(best: Attempt, alone: Iterator[tuple[Case, ...]], attempt: Lowering) -> Attempt | None:
+    """The kernel with the fewest warps with which it can be lowered, where it is predicted to be clearly
+    faster: its MMAs are computed once, and an SM has more of its thread blocks."""
+    few = next(filter(None, (_narrow(loops, attempt, ALONE) for loops in alone)), None)
+    if few is None or _waits_longer(few, best):
+        return None
+    trips = short_loops(best) or _once(best)
+    copies = best.program.launch.threads / few.program.launch.threads
+    return few if CLEARLY * _time_alone(few, trips, copies) < _time(best, trips) else None
+
+
+def _time_alone(few: Attempt, trips: Mapping[int, int], copies: float) -> float:
+    """`_time` of a kernel whose loops have the costs of so many times the warps, which keep units busy."""
+    least = sum(trips.get(loop.loop.op.index, 1) * busy(loop) for loop in few.loops) / copies
+    whole = block_time(few.program, few.loops, trips) if trips else few.cycles()
+    return max(least, whole / few.program.resident_blocks)
 
 
 def _tight(written: Sequence[Case]) -> Sequence[Case]:
@@ -232,14 +268,14 @@ def _of_blocks(one: Attempt) -> float:
     return one.cycles() / one.program.resident_blocks
 
 
-def _narrow(written: Sequence[Case], attempt: Lowering) -> Attempt | None:
-    """The kernel with the warps that it is written for; None where it can not be lowered so."""
+def _narrow(written: Sequence[Case], attempt: Lowering, why: str) -> Attempt | None:
+    """The kernel with less than a warpgroup; None where it can not be lowered so."""
     try:
         other = attempt(written)
     except TwillError:
         return None
     threads = other.program.launch.threads
-    note = f"the group that computes loads too, with the {threads} threads that the kernel is written for"
+    note = f"the group that computes loads too, with the {threads} threads that {why}"
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
 
 
@@ -247,7 +283,21 @@ def as_written(inputs: Inputs, found: Sequence[Case]) -> tuple[Case, ...] | None
     """The loops of a kernel that is written for less than a warpgroup, with these warps, one group that
     computes, and the costs that they have in a warpgroup; None for other kernels, and where the number of
     warps is given or makes another kernel of it."""
-    warps = origin(inputs)[0].num_warps
+    return _with_warps(inputs, found, origin(inputs)[0].num_warps)
+
+
+def without_copies(inputs: Inputs, found: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
+    """`as_written` for fewer warps than a kernel is written for, where several hold the same accumulators:
+    for those that hold no copies, then for more of them, with which a thread holds less."""
+    module = origin(inputs)[0]
+    warps = needed_warps(module)
+    while warps < min(module.num_warps, WARPGROUP):
+        if made := _with_warps(inputs, found, warps):
+            yield made
+        warps *= 2
+
+
+def _with_warps(inputs: Inputs, found: Sequence[Case], warps: int) -> tuple[Case, ...] | None:
     if inputs.warps is not None or warps >= WARPGROUP:
         return None
     try:

@@ -9,12 +9,13 @@ Elementwise operations, reductions and broadcasts keep to one layout and its sli
 everywhere or nowhere. Lines stay where they are.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from math import prod
 from typing import TypeGuard
 
 from twill.extract.rewrite.edits import Edit, edited
-from twill.ir.distribution import bases, root
+from twill.ir.distribution import Distribution, bases, distribution, root
 from twill.ir.loop import (
     Bases,
     Blocked,
@@ -28,6 +29,7 @@ from twill.ir.loop import (
     Value,
     users_of,
 )
+from twill.ops.axis import axis_of
 from twill.ops.c import NARROW
 from twill.ops.row import Role
 from twill.ops.table import role
@@ -35,6 +37,8 @@ from twill.ops.values import element
 
 WARP_MMA = 2
 """Major version of the layouts of MMAs by one warp (mma.sync)."""
+ONE_WARP = NvidiaMma((WARP_MMA, 0), (1, 1), (16, 8))
+"""How one warp holds tiles that may be held otherwise than they are laid out."""
 _RELYING: tuple[Role, ...] = ("join", "split", "unpack", "reshape", "transpose")
 _VIEWS: tuple[Role, ...] = ("reshape", "broadcast", "expand")
 
@@ -59,10 +63,31 @@ def _wanted(module: Module) -> frozenset[Encoding | None]:
     broadcast a column to a tile in another layout, where threads hold the same rows in both."""
     buffered, ops = _buffered(module), [op for function in module.functions for op in function.walk()]
     wanted = frozenset(root(encoding) for op in ops for encoding in _needed(op, buffered))
+    wanted |= _reduced_sooner(ops) if module.num_warps == 1 else frozenset()
     pairs = [frozenset(map(_root, (op.operands[0], op.result))) for op in ops if role(op) in _VIEWS]
     while more := frozenset[Encoding | None]().union(*(pair for pair in pairs if pair & wanted)) - wanted:
         wanted |= more
     return wanted
+
+
+def _reduced_sooner(ops: Sequence[Op]) -> frozenset[Encoding | None]:
+    """The layouts of tiles that a warp reduces with fewer exchanges between lanes than as an MMA has them.
+    (fla's merge_16x16_to_64x64_inverse_kernel reduces rows of eight lanes as an MMA has them, with 12
+    exchanges in an iteration, of four as it is laid out, with 4.)"""
+    counts = Counter[Encoding]()
+    for op in ops:
+        tile = op.operands[0].type if role(op) == "reduce" else None
+        if isinstance(tile, Tensor) and isinstance(tile.encoding, Blocked) and len(tile.shape) == 2:
+            laid, held = (distribution(one, tile.shape) for one in (tile.encoding, ONE_WARP))
+            if laid is not None and held is not None:
+                axis = axis_of(op)
+                counts[tile.encoding] += _exchanges(held, axis) - _exchanges(laid, axis)
+    return frozenset(encoding for encoding, saved in counts.items() if saved > 0)
+
+
+def _exchanges(held: Distribution, axis: int) -> int:
+    """Of a thread between the lanes of a warp, for a reduction along an axis."""
+    return held.lanes_along(axis) * held.serial_along(1 - axis)
 
 
 def _root(value: Value) -> Encoding | None:

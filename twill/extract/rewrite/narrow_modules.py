@@ -17,6 +17,8 @@ from twill.ops.table import role
 
 WARPS = 4
 """Of a warpgroup."""
+ATTRIBUTE = r'"?ttg\.num-warps"? = (\d+)'
+"""The number of warps in a module's head."""
 LANES = 8
 """Columns that four lanes of an accumulator hold, two each (PTX ISA, fragments of mma)."""
 Sizes: TypeAlias = "int | tuple[Sizes, ...]"
@@ -27,11 +29,11 @@ def widened(module: Module, warps: int = WARPS) -> Module:
     """The module itself where it has as many warps, a power of two, or more."""
     fits = module.num_warps & (module.num_warps - 1) == 0
     factor = warps // module.num_warps if fits else 1
-    return _agreeing(edited(module, _edits(module, factor))) if factor > 1 else module
+    return agreeing(edited(module, _edits(module, factor))) if factor > 1 else module
 
 
 def _edits(module: Module, factor: int) -> Iterator[Edit]:
-    for found in finditer(r'"?ttg\.num-warps"? = (\d+)', module.text):
+    for found in finditer(ATTRIBUTE, module.text):
         yield Edit(found.start(1), found.end(1), str(factor * module.num_warps))
     for name, encoding in module.encodings.items():
         begin, end = alias_line(module, name)
@@ -49,7 +51,7 @@ def _edits(module: Module, factor: int) -> Iterator[Edit]:
                 pass
 
 
-def _agreeing(module: Module) -> Module:
+def agreeing(module: Module) -> Module:
     """With linear layouts of tiles that a transposition makes operands as these are spread now: warps
     that share rows of an accumulator have columns of B of their own."""
     wanted = dict[str, set[Linear]]()

@@ -93,6 +93,20 @@ def indices(function: Function) -> frozenset[int]:
     return frozenset(found)
 
 
+@cache
+def unrounded(function: Function) -> frozenset[int]:
+    """The 16-bit floats, by value id, that are others or their negatives, and that one operation reads: that
+    computes them as `float` for itself, since rounding changes nothing."""
+    users = function.users()
+    rows = ((op, lookup(op.name)) for op in function.walk() if len(op.results) == 1)
+    same = (op.result for op, row in rows if row is not None and row.word in ("neg", "select"))
+    return frozenset(
+        value.id
+        for value in same
+        if element(value.type) in ("f16", "bf16") and len(users.get(value.id, ())) == 1
+    )
+
+
 def constant(value: object, type: Type) -> str:
     """A literal of a type; a float is rounded to it. Raises ValueError for what is no number."""
     name = element(type)

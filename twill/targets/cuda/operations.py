@@ -26,7 +26,7 @@ from twill.targets.cuda import (
     tuples,
     warp_mma,
 )
-from twill.targets.cuda.arithmetic import ATOMICS, expression, expressions, indices
+from twill.targets.cuda.arithmetic import ATOMICS, expression, expressions, indices, unrounded
 from twill.targets.cuda.conversions import nearby
 from twill.targets.cuda.element_pairs import paired
 from twill.targets.cuda.elements import all_of, guard, once, refuse, written
@@ -107,6 +107,8 @@ def _tile_of(scope: Scope, op: Op, position: int, result: Value, type: Tensor) -
         short = nearby(scope.program.function, op, given)
         return short or expressions(op, given, index=index)[position] or ""
 
+    if not packed(type) and result.id not in scope.targets and result.id in unrounded(scope.program.function):
+        return elements
     if element(type) not in BITS:
         return _of_first(elements) if result.id in equal_comparisons(scope.program.function) else elements
     if 1 in type.shape or scope.narrow:

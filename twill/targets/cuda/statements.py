@@ -399,7 +399,7 @@ def _for(emitter: Emitter, op: Op, body: Sequence[Statement], bounds: Sequence[R
         return _claiming(emitter, name, lower, upper, body)
     if not any(isinstance(one, Alternate) for one in body):
         own = printed(emitter, body)
-        if emitter.group.warps > 1 and gathers_loads(op, own):
+        if not emitter.group.only_moves and gathers_loads(op, own):
             return unrolled(name, lower, upper, step, own)
         head = f"for (int32_t {name} = {lower}; {name} < {upper}; {name} += {step}) {{"
         return [head, *indented(own), "}"]
