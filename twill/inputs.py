@@ -315,6 +315,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.literal_layouts import literal_layouts
     from twill.extract.rewrite.loads_as_read import loaded_as_read
     from twill.extract.rewrite.narrow_exchanges import narrowed
+    from twill.extract.rewrite.narrow_extremes import extremes_narrowed
     from twill.extract.rewrite.narrow_modules import WARPS, widened
     from twill.extract.rewrite.own_offsets import own_offsets
     from twill.extract.rewrite.pointer_offsets import pointer_offsets
@@ -336,6 +337,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     own = lessened(module, min(needed_warps(module), warps)) if warps and warps <= WARPS else module
     nested = unflattened(shared_scales(own))
     begun = narrowed(in_registers(broadcast_last(by_dimensions(apart(forwarded(nested))))))
+    begun = extremes_narrowed(begun)
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
     )

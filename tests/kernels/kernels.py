@@ -1984,6 +1984,24 @@ def dequantized(
 
 
 @triton.jit
+def rescaled_rows(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T in fp8: each row of a tile of a is scaled to what fp8 holds."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x = a_desc.load([row, k])
+        scale = tl.maximum(tl.max(tl.abs(x), 1), 1e-6) / 448.0
+        whole = tl.clamp(x.to(tl.float32) / scale[:, None], -448.0, 448.0).to(tl.float8e4nv)
+        acc += tl.dot(whole, b_desc.load([col, k]).T) * scale[:, None]
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
 def spaced(
     a, b, c, scales, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3268,6 +3286,7 @@ TWILL = {
     "every_other": {
         **dict.fromkeys("abc", "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
+    "rescaled_rows": {**HALF, "b": "*fp8e4nv:16", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "spaced": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, "BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4},
     "joined": {**dict.fromkeys("abd", "*fp16:16"), **dict.fromkeys("gc", "*fp32:16"), "DIM": 128, "BLOCK": 64, "num_warps": 8},
@@ -3801,6 +3820,7 @@ VARIANTS = {
     "thumbed": ("thumbed", {}),
     "weighed": ("weighed", {}),
     "dequantized": ("dequantized", {}),
+    "rescaled_rows": ("rescaled_rows", {}),
     "spaced": ("spaced", {}),
     "joined": ("joined", {}),
     "foreseen": ("foreseen", {}),

@@ -80,6 +80,7 @@ FORMS = (
         "thumbed",
         "weighed",
         "dequantized",
+        "rescaled_rows",
         "centered",
         "centered_brain",
         "tilted",

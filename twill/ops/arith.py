@@ -118,6 +118,8 @@ def _fused(op: Op, operands: Sequence[str]) -> str | None:
     )
 
 
+EXTREMES = {"arith.maxnumf": "max", "arith.minnumf": "min"}
+"""The word of the operations that give one of both numbers, and of a number and NaN the number."""
 _LOWEST = {"f32": "-INFINITY", "f64": "-INFINITY"}
 _HIGHEST = {"f32": "INFINITY", "f64": "INFINITY"}
 
@@ -170,6 +172,10 @@ def propagates(op: Op) -> bool:
 
 
 def _clamped(op: Op, operands: Sequence[str]) -> str | None:
+    """Between two numbers of one magnitude by a single instruction, where NaN may become either of them."""
+    _, low, high = operands
+    if element(op.result.type) == "f32" and not propagates(op) and low == f"-{high}":
+        return written("clamp_magnitude({0}, {2})", op, operands)
     texts = {"f32": "fminf(fmaxf({0}, {1}), {2})", "f64": "fmin(fmax({0}, {1}), {2})"}
     strict = {"f32": "min_nanf(max_nanf({0}, {1}), {2})", "f64": "min_nan(max_nan({0}, {1}), {2})"}
     return form(strict if propagates(op) else texts)(op, operands)

@@ -68,11 +68,23 @@ def _word(pack: str, low: str, high: str) -> str:
 _PAIRS: Mapping[str, _Pairs] = {
     **{dtype: _Pairs(partial(_packed, pack)) for dtype, pack in PACK.items()},
     BRAIN: _Pairs(
-        partial(_word, PACK[BRAIN]), {"add": "add_bf16x2", "sub": "subtract_bf16x2", "mul": "multiply_bf16x2"}
+        partial(_word, PACK[BRAIN]),
+        {
+            "add": "add_bf16x2",
+            "sub": "subtract_bf16x2",
+            "mul": "multiply_bf16x2",
+            "absf": "absolute_halves",
+        },
     ),
     HALF: _Pairs(
         partial(_word, PACK[HALF]),
-        {"add": "add_f16x2", "sub": "subtract_f16x2", "mul": "multiply_f16x2", "fma": "fma_f16x2"},
+        {
+            "add": "add_f16x2",
+            "sub": "subtract_f16x2",
+            "mul": "multiply_f16x2",
+            "fma": "fma_f16x2",
+            "absf": "absolute_halves",
+        },
     ),
     FLOAT: _Pairs(
         _float2, {"add": "add_pair", "sub": "subtract_pair", "mul": "multiply_pair", "fma": "fma_pair"}

@@ -19,6 +19,7 @@ from twill.targets.cuda.expressions import argument, plus
 from twill.targets.cuda.fragments import Fragment, layout, remainder
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.maxima import by_bits, maxima
+from twill.targets.cuda.packed_maxima import extremes, in_words
 from twill.targets.cuda.register_tiles import OF_WORD, PACK, Elements, Point, cast, number, point
 from twill.targets.cuda.shared_tiles import UNROLL
 
@@ -79,6 +80,8 @@ def gathered(
     loop = each(source.registers, span, 2 * neighbours)
     plain = f"{loop} {_combined(combine, f'{name}[{vector.register}]', elements(one))}"
     by_number = [*begin, UNROLL, plain]
+    if span == WHOLE and in_words(op, source, span[:2]) and element(combine.result.type) == FLOAT:
+        return extremes(op, name, source, elements, each(source.registers // 2, span, neighbours))
     if not (votes and by_bits(op, combine, source, span[:2])):
         return by_number
     words = each(source.registers // 2, span, neighbours)

@@ -35,6 +35,7 @@ from twill.targets.cuda.expressions import plus, times
 from twill.targets.cuda.fragments import Fragment, holding, staged, together
 from twill.targets.cuda.linear_stores import linear_addition, linear_store
 from twill.targets.cuda.linear_tiles import Spread
+from twill.targets.cuda.packed_maxima import as_wide
 from twill.targets.cuda.polynomial_parts import divided
 from twill.targets.cuda.register_tiles import (
     BITS,
@@ -153,13 +154,34 @@ def _reduce(scope: Scope, op: Op) -> None:
     if op.result.id not in scope.targets:
         scope.lines.append(declaration(result, name))
     form, complete = holding(source), scope.span[1] == SLICES and not scope.deferred
-    if isinstance(form, Spread):
+    if complete and scope.span == WHOLE and (wide := as_wide(op)) is not None:
+        _reduce_narrow(scope, op, wide, name)
+    elif isinstance(form, Spread):
         _reduce_linear(scope, op, name, form, elements)
     else:
         votes = scope.program.several_compute
         scope.lines += gathered(op, name, form, elements, scope.span, votes=votes)
         scope.lines += exchanged(op, name, form, scope.scratch, scope.group_barrier()) if complete else []
     scope.values[op.result.id] = held(name, result)
+
+
+def _reduce_narrow(scope: Scope, op: Op, wide: Op, name: str) -> None:
+    """Maxima or minima of 16-bit floats, as float32 until all are exchanged."""
+    source, elements, own = op.operands[0].type, scope.elements(op.operands[0]), f"{name}_each"
+    assert isinstance(source, Tensor)
+    assert isinstance(wide.result.type, Tensor)
+    form, room = holding(source), (scope.scratch, scope.group_barrier())
+    vector = holding(wide.result.type)
+    scope.lines.append(declaration(wide.result.type, own))
+    if isinstance(form, Spread):
+        assert isinstance(vector, Spread)
+        index = Held(own, vector, None).register(form.point().without(axis_of(op)))
+        scope.lines += reduced(wide, own, form, index, elements, scope.span)
+        scope.lines += shared_between(wide, own, form, vector, *room)
+    else:
+        scope.lines += gathered(wide, own, form, elements, scope.span, votes=scope.program.several_compute)
+        scope.lines += exchanged(wide, own, form, *room)
+    scope.lines += [UNROLL, f"{each(vector.registers)} {name}[i_] = {cast(op.result.type, f'{own}[i_]')};"]
 
 
 def _reduce_linear(scope: Scope, op: Op, name: str, form: Spread, elements: Elements) -> None:

@@ -20,6 +20,13 @@ __device__ __forceinline__ float exp2_approx(float x) {
 }
 
 /// The smaller of two numbers; NaN where one is none (min.NaN.f32).
+/// From -most to most; of NaN one of both.
+__device__ __forceinline__ float clamp_magnitude(float x, float most) {
+    float d;
+    asm("min.xorsign.abs.f32 %0, %1, %2;" : "=f"(d) : "f"(x), "f"(most));
+    return d;
+}
+
 __device__ __forceinline__ float min_nanf(float a, float b) {
     float smaller;
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
@@ -277,7 +284,14 @@ TWILL_PAIR(multiply_f16x2, "mul.rn.f16x2")
 TWILL_PAIR(add_bf16x2, "add.rn.bf16x2")
 TWILL_PAIR(subtract_bf16x2, "sub.rn.bf16x2")
 TWILL_PAIR(multiply_bf16x2, "mul.rn.bf16x2")
+TWILL_PAIR(max_f16x2, "max.f16x2")
+TWILL_PAIR(min_f16x2, "min.f16x2")
+TWILL_PAIR(max_bf16x2, "max.bf16x2")
+TWILL_PAIR(min_bf16x2, "min.bf16x2")
 #undef TWILL_PAIR
+
+/// Both elements of a word without their signs.
+__device__ __forceinline__ uint32_t absolute_halves(uint32_t packed) { return packed & 0x7fff7fff; }
 
 /// a * b + c, rounded once.
 __device__ __forceinline__ uint32_t fma_f16x2(uint32_t a, uint32_t b, uint32_t c) {
