@@ -5,9 +5,13 @@ from dataclasses import replace
 import pytest
 
 from tests.generation.test_multistage import _generated
+from tests.kernels.programs import loops, program
 from twill.generation.generated import Generated
 from twill.generation.more_blocks import in_more_blocks, loaded
-from twill.generation.spills import Compiled
+from twill.generation.retries import keeps_little
+from twill.generation.spills import Compiled, least_spilled
+from twill.inputs import Inputs
+from twill.warp.lean import lean
 from twill.warp.plan import Options
 from twill.warp.residency import registers_in_warps
 
@@ -93,6 +97,35 @@ def test_with_fewer_slots_where_that_is_clearly_faster(monkeypatch: pytest.Monke
     assert found is not None
     assert found.made.checked is None
     assert max(one.depth for one in loaded(found.made.program)) == max(before) - 1
+
+
+@pytest.mark.parametrize("gain", [True, False])
+def test_few_spills_stay_where_fewer_blocks_are_slower(monkeypatch: pytest.MonkeyPatch, gain: bool) -> None:
+    """Eight thread blocks with 128 registers for a thread, of which ptxas spills few; seven with 136."""
+    made = _few()
+
+    def said(one: Generated) -> tuple[str, ...]:
+        return () if one.program.launch.entry_registers > 128 else FEW
+
+    def predicted(one: Generated) -> float:
+        return 1e9 / (one.program.launch.blocks if gain else 1)
+
+    monkeypatch.setattr("twill.generation.spills._warnings", said)
+    monkeypatch.setattr("twill.generation.spills.time_of_sm", predicted)
+    found = least_spilled(Compiled(made, FEW))
+    assert found.worth_it == gain
+    assert (found.made.program.launch.blocks == 8) == gain
+    assert bool(found.said) == gain
+
+
+@pytest.mark.parametrize(("blocks", "again"), [(2, False), (3, True)])
+def test_copies_of_a_lean_program_compute_masks_again(blocks: int, again: bool) -> None:
+    """Tiles that are copied, beside so many thread blocks on an SM."""
+    plain = Generated(Inputs(""), program("consulted"), loops("consulted")[1], {}, "")
+    launch = replace(plain.program.launch, blocks=blocks)
+    plain = replace(plain, program=replace(plain.program, launch=launch))
+    assert not keeps_little(plain)
+    assert keeps_little(replace(plain, program=lean(plain.program))) == again
 
 
 def test_no_more_than_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
