@@ -1,35 +1,56 @@
-"""More thread blocks on an SM than were scheduled, where ptxas spills nothing so."""
+"""More thread blocks on an SM than were scheduled, where ptxas spills nothing so, or little."""
 
 from dataclasses import replace
 
 import pytest
 
-from tests.generation.test_multistage import SPILLED, _generated
+from tests.generation.test_multistage import _generated
+from tests.kernels.programs import loops, program
 from twill.generation.generated import Generated
-from twill.generation.more_blocks import in_more_blocks
-from twill.generation.spills import Compiled
+from twill.generation.more_blocks import in_more_blocks, loaded
+from twill.generation.retries import keeps_little
+from twill.generation.spills import Compiled, least_spilled
+from twill.inputs import Inputs
+from twill.warp.lean import lean
+from twill.warp.plan import Options
 from twill.warp.residency import registers_in_warps
 
+MANY = ("256 bytes of registers are spilled, of 96 registers per thread",)
+FEW = ("16 bytes of registers are spilled, of 96 registers per thread",)
 
-def tried(monkeypatch: pytest.MonkeyPatch, used: int, least: int, most: int = 32) -> Compiled | None:
-    """For a kernel of which ptxas used so many registers, and which spills with less than `least`."""
+
+def tried(
+    monkeypatch: pytest.MonkeyPatch,
+    used: int,
+    least: int,
+    most: int = 32,
+    few: int = 0,
+    gain: bool = True,
+    slower: float = 1e10,
+    made: Generated | None = None,
+) -> Compiled | None:
+    """For a kernel of which ptxas used so many registers, and which spills with less than `least`, little
+    with `few` at least; thread blocks hide what others wait for where there is a `gain`."""
 
     def said(made: Generated) -> tuple[str, ...]:
-        return () if made.program.launch.entry_registers >= least else SPILLED
+        registers = made.program.launch.entry_registers
+        return () if registers >= least else FEW if few and registers >= few else MANY
 
     def waiting(made: Generated) -> float:
-        return 1e9
+        return 1e9 / (made.program.launch.blocks if gain else 1)
 
     monkeypatch.setattr("twill.generation.spills._warnings", said)
     monkeypatch.setattr("twill.generation.more_blocks.pace_of_sm", waiting)
-    return in_more_blocks(Compiled(_few(), ()), used, most)
+    monkeypatch.setattr("twill.generation.more_blocks.time_of_sm", waiting)
+    return in_more_blocks(Compiled(made or _few(), ()), used, most, Options(), slower)
 
 
-def _few() -> Generated:
-    """A kernel with eight thread blocks of two warps on an SM."""
+def _few(shared: int = 0) -> Generated:
+    """A kernel with eight thread blocks of two warps on an SM, with `shared` bytes more of shared memory."""
     made = _generated("pointers_two_warps")
     launch = replace(made.program.launch, blocks=8, entry_registers=128)
-    return replace(made, program=replace(made.program, launch=launch))
+    memory = replace(made.program.shared, bytes=made.program.shared.bytes + shared)
+    return replace(made, program=replace(made.program, launch=launch, shared=memory))
 
 
 def test_as_many_blocks_as_spill_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +63,69 @@ def test_as_many_blocks_as_spill_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_not_where_ptxas_spills_or_has_far_fewer_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tried(monkeypatch, used=112, least=104) is None
-    assert tried(monkeypatch, used=160, least=0) is None
+    assert tried(monkeypatch, used=168, least=0) is None
+
+
+@pytest.mark.parametrize(("gain", "blocks"), [(True, 11), (False, 10)])
+def test_little_spilled_where_that_is_clearly_faster(
+    monkeypatch: pytest.MonkeyPatch, gain: bool, blocks: int
+) -> None:
+    """With 80 registers for each thread, in place of 96."""
+    found = tried(monkeypatch, used=112, least=96, few=80, gain=gain)
+    assert found is not None
+    assert found.made.program.launch.blocks == blocks
+    assert found.said == (FEW if gain else ())
+
+
+@pytest.mark.parametrize(("slower", "found"), [(1e9 / 8, True), (1e9 / 10, False)])
+def test_only_what_is_clearly_faster_than_another_form(
+    monkeypatch: pytest.MonkeyPatch, slower: float, found: bool
+) -> None:
+    assert (tried(monkeypatch, used=112, least=96, slower=slower) is not None) == found
+
+
+@pytest.mark.parametrize("gain", [True, False])
+def test_with_fewer_slots_where_that_is_clearly_faster(monkeypatch: pytest.MonkeyPatch, gain: bool) -> None:
+    monkeypatch.setattr("twill.generation.more_blocks.LEAST_SLOTS", 1)
+    made = _few()
+    before = [one.depth for one in loaded(made.program)]
+    free = 233472 // 9 - 2048 - made.program.shared.bytes  # what nine thread blocks leave each
+    found = tried(monkeypatch, used=112, least=96, made=_few(shared=free + 1), gain=gain)
+    if not gain:
+        assert found is None
+        return
+    assert found is not None
+    assert found.made.checked is None
+    assert max(one.depth for one in loaded(found.made.program)) == max(before) - 1
+
+
+@pytest.mark.parametrize("gain", [True, False])
+def test_few_spills_stay_where_fewer_blocks_are_slower(monkeypatch: pytest.MonkeyPatch, gain: bool) -> None:
+    """Eight thread blocks with 128 registers for a thread, of which ptxas spills few; seven with 136."""
+    made = _few()
+
+    def said(one: Generated) -> tuple[str, ...]:
+        return () if one.program.launch.entry_registers > 128 else FEW
+
+    def predicted(one: Generated) -> float:
+        return 1e9 / (one.program.launch.blocks if gain else 1)
+
+    monkeypatch.setattr("twill.generation.spills._warnings", said)
+    monkeypatch.setattr("twill.generation.spills.time_of_sm", predicted)
+    found = least_spilled(Compiled(made, FEW))
+    assert found.worth_it == gain
+    assert (found.made.program.launch.blocks == 8) == gain
+    assert bool(found.said) == gain
+
+
+@pytest.mark.parametrize(("blocks", "again"), [(2, False), (3, True)])
+def test_copies_of_a_lean_program_compute_masks_again(blocks: int, again: bool) -> None:
+    """Tiles that are copied, beside so many thread blocks on an SM."""
+    plain = Generated(Inputs(""), program("consulted"), loops("consulted")[1], {}, "")
+    launch = replace(plain.program.launch, blocks=blocks)
+    plain = replace(plain, program=replace(plain.program, launch=launch))
+    assert not keeps_little(plain)
+    assert keeps_little(replace(plain, program=lean(plain.program))) == again
 
 
 def test_no_more_than_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,12 +18,19 @@ from twill.generation import forms
 from twill.generation.candidates import Solve, solved
 from twill.generation.checked_build import check_beside_build, library, warnings
 from twill.generation.generate import Check, files, generate, notes, right
-from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
+from twill.generation.generated import (
+    Generated,
+    GenerateOptions,
+    ProgressCallback,
+    noted,
+    pace_of_sm,
+)
 from twill.generation.kept_remedies import Remedy, load, place, save
 from twill.generation.kept_searches import kept
 from twill.generation.more_blocks import in_more_blocks, loaded
-from twill.generation.retries import FEWEST_GROUPS, LONGEST, Retry, retries, starved
+from twill.generation.retries import FEWEST_GROUPS, LONGEST, ON_AN_SM, Retry, keeps_little, retries, starved
 from twill.generation.spills import (
+    COST_OF_LITTLE,
     LEAN,
     Compiled,
     compiled,
@@ -33,12 +40,14 @@ from twill.generation.spills import (
     printed,
     registers_in_words,
     spills_little,
+    time_of_sm,
 )
 from twill.inputs import Inputs, origin
 from twill.ir.program import WarpProgram
 from twill.launch.build import registers_used, severity
 from twill.launch.one_at_a_time import Aside, alone
 from twill.warp.lean import lean
+from twill.warp.plan import Options as Lowering
 from twill.warp.plan import most_blocks
 from twill.warp.residency import shared_bytes
 
@@ -48,8 +57,8 @@ FOUND = 2
 """... and the same where there is one without warnings, which may take longer than the kernel with them."""
 BUILT = 6.0
 """Seconds that lowering, simulating and building another kernel count for (about what they take)."""
-COST_OF_LITTLE = 1.1
-"""How many times as long a kernel takes that spills little (`spills.LITTLE`; estimate)."""
+CLOSELY = 1.01
+"""How many times as long a kernel may take that is predicted to be as fast."""
 LESS = 2
 """How many times as much a kernel must spill for another one that spills too, and is as fast, to be taken."""
 
@@ -149,15 +158,32 @@ def with_library(
 
 
 def _in_more_blocks(made: Generated, options: GenerateOptions, folder: Path) -> Generated:
-    """The kernel that was built in a folder, in more thread blocks on an SM where that spills nothing. What
-    was checked of it are its instructions, which are the same."""
+    """The kernel that was built in a folder, in more thread blocks on an SM where that spills nothing, or
+    little. What was checked of it are its instructions, which are the same unless it has fewer slots."""
     most = most_blocks(options.lowering, made.loops[0].machine)
-    found = in_more_blocks(Compiled(made, ()), registers_used(folder), most)
+    found = in_more_blocks(Compiled(made, ()), registers_used(folder), most, options.lowering)
     if found is None:
-        return made
+        return _loading_in_more_blocks(made, most, options.lowering) or made
     blocks, scheduled = found.made.program.launch.blocks, made.program.launch.blocks
-    note = f"{blocks} thread blocks on an SM, for which ptxas spills nothing: scheduled for {scheduled}"
-    return noted(found.made, note)
+    spilled = "little" if found.said else "nothing"
+    note = f"{blocks} thread blocks on an SM, for which ptxas spills {spilled}: scheduled for {scheduled}"
+    others = (made, *made.others) if found.made.checked is None else made.others
+    return noted(replace(found.made, others=others), note)
+
+
+def _loading_in_more_blocks(made: Generated, most: int, lowering: Lowering) -> Generated | None:
+    """Its schedule with loads by the group that computes, where that is predicted to be clearly faster in
+    more thread blocks on an SM than were scheduled for."""
+    if made.loading is None:
+        return None
+    given, before = made.loading.program.launch.entry_registers, time_of_sm(made)
+    found = in_more_blocks(Compiled(made.loading, ()), given, most, lowering, slower=before)
+    if found is None:
+        return None
+    blocks, after = found.made.program.launch.blocks, time_of_sm(found.made)
+    cycles = f"{after:.0f} cycles predicted, {before:.0f} otherwise"
+    note = f"the group that computes loads too, {blocks} thread blocks on an SM: {cycles}"
+    return noted(replace(found.made, checked=None, others=(made, *made.others)), note)
 
 
 def _one_of_kind(known: Path, aside: Aside) -> AbstractContextManager[None]:
@@ -211,7 +237,12 @@ def without_warnings(
         wide = _with_fewest_groups(others(far_too_much(said)))
         if wide and (other := checked(wide)):
             return other
-    if not first.said and (other := checked(first)):
+    if keeps_little(first.made):
+        report("fewer thread blocks on an SM, whose threads keep masks and offsets")
+        fewer = _in_fewer_blocks(others(far_too_much(said)), pace_of_sm(first.made))
+        if fewer and (other := checked(fewer)):
+            return other
+    if (first.worth_it or not first.said) and (other := checked(first)):
         return other
     seconds = min(options.time_limit, LONGEST) * len(made.loops)
     if found := _best_retry(first, others(far_too_much(said)), seconds, report, checked, roomy):
@@ -249,6 +280,16 @@ def _with_fewest_groups(retries: Iterable[Retry]) -> Compiled | None:
     retry = next((one for one in retries if one.what == FEWEST_GROUPS), None)
     found = _tried(retry, inf) if retry else None
     return found if found and not found.said and not found.made.program.lean else None
+
+
+def _in_fewer_blocks(retries: Iterable[Retry], pace: float) -> Compiled | None:
+    """The kernel in fewer thread blocks on an SM, where it is predicted to be as fast, and is neither lean
+    nor spills."""
+    for retry in retries:
+        found = _tried(retry, CLOSELY * pace) if retry.what.endswith(ON_AN_SM) else None
+        if found and not found.said and not found.made.program.lean:
+            return found
+    return None
 
 
 def _as_before(built: Compiled, remedy: Remedy, retries: Iterable[Retry]) -> Compiled | None:
@@ -356,8 +397,9 @@ def _checked(
     `known`; one with warnings `check` may leave unchecked."""
     check, known = (None, None) if found.said else (check, known)
     changes = ", ".join((*found.changes, *([found.loading] if found.loading else [])))
+    why = "fewer are predicted to be slower" if found.worth_it else f"otherwise {warning}"
     try:
-        made = right((noted(found.made, f"{changes}: otherwise {warning}"),), options, on_progress, check)
+        made = right((noted(found.made, f"{changes}: {why}"),), options, on_progress, check)
     except TwillError:
         return None
     if known is not None:

@@ -1,51 +1,68 @@
 """The kernel of one group in more thread blocks on an SM, with fewer registers for its threads, where ptxas
-spills nothing so.
+spills nothing so, or little, and with fewer slots where shared memory has no more.
 
 Schedules count registers before ptxas does, which often takes fewer, and takes all that a thread may have to
 order loads. Takes a kernel that was built without warnings and the registers that ptxas used; gives another
-one with the same code, or None.
+one with the same schedules, or None.
 """
 
 from dataclasses import replace
+from math import inf
 
+from twill.diagnostics import TwillError
 from twill.generation.attempts import trips_if_short
-from twill.generation.generated import pace_of_sm
-from twill.generation.spills import Compiled, printed
+from twill.generation.generated import Generated, pace_of_sm, source
+from twill.generation.spills import COST_OF_LITTLE, Compiled, printed, spills_little, time_of_sm
 from twill.ir.channels import Channel
-from twill.ir.machine import Machine
 from twill.ir.program import Launch, Program
-from twill.simulate.predict import busy, shared
+from twill.simulate.predict import busy, intervals, shared
+from twill.targets import target
 from twill.warp.channels import LOADED
+from twill.warp.lower import lower
+from twill.warp.plan import Options as Lowering
 from twill.warp.residency import registers_in_warps
 
-LEAST_USED = 0.85
+LEAST_USED = 0.6
 """The least part of the registers that ptxas used with which another thread block is tried: with fewer it has
-to have fewer loads in flight, or to compute again what it had kept (estimate)."""
+to have fewer loads in flight, or to compute again what it had kept."""
+LEAST_SLOTS = 2
+"""Slots of a channel of which one is read while the other one is loaded."""
 
 
-def in_more_blocks(built: Compiled, used: int, most: int) -> Compiled | None:
-    """The kernel with the most thread blocks on an SM, `most` of them at most, that ptxas does not warn of.
-    None where it waits for nothing that other blocks would hide, or there is no such kernel."""
+def in_more_blocks(
+    built: Compiled, used: int, most: int, lowering: Lowering, slower: float = inf
+) -> Compiled | None:
+    """The kernel with the most thread blocks on an SM, `most` of them at most, that ptxas does not warn of;
+    or one that spills little, where it is predicted to be clearly faster than without. None where it waits
+    for nothing that other blocks would hide, or there is no such kernel that is clearly faster than one of
+    `slower` machine cycles (`time_of_sm`)."""
     made, program = built.made, built.made.program
-    machine, launch = made.loops[0].machine, made.program.launch
+    machine, launch = made.loops[0].machine, program.launch
     if machine.residency is None or len(program.groups) > 1 or not launch.even or program.by_tma:
         return None
     busiest = shared(made.loops, list(map(busy, made.loops)))
     if not trips_if_short(program, made.loops) and pace_of_sm(made) <= machine.residency.idle * busiest:
         return None
-    found = None
+    found, before = None, time_of_sm(made)
     for blocks in range(launch.blocks + 1, min(most, machine.residency.blocks) + 1):
         registers = registers_in_warps(machine.limits, blocks * launch.threads // 32)
-        if not _fits(program, machine, blocks) or registers < LEAST_USED * used:
+        if registers < LEAST_USED * used or blocks * launch.threads > machine.residency.threads:
             break
-        if registers >= used:  # as many are on an SM as it is
+        fitting = _fitting(made, blocks, lowering)
+        if fitting is None:
+            break
+        if registers >= used and fitting is made:  # as many are on an SM as it is
             continue
-        other = printed(
-            replace(built, loading=f"{blocks} thread blocks on an SM"), _in(program, blocks, registers)
-        )
-        if other is None or other.said:
+        wanted = _in(fitting.program, blocks, registers)
+        after = COST_OF_LITTLE * time_of_sm(replace(fitting, program=wanted))
+        if after > slower or (fitting is not made and after > before):
+            continue
+        other = printed(replace(built, made=fitting, loading=f"{blocks} thread blocks on an SM"), wanted)
+        if other is None or (other.said and not (spills_little(other) and after <= before)):
             break
-        found = other
+        found, before = other, after / COST_OF_LITTLE
+        if other.said:
+            break
     return found
 
 
@@ -55,18 +72,38 @@ def _in(program: Program, blocks: int, registers: int) -> Program:
     return replace(program, launch=launch, groups=(replace(group, registers=registers),))
 
 
-def _fits(program: Program, machine: Machine, blocks: int) -> bool:
-    """Whether an SM has threads and shared memory for so many, and L2 keeps what their slots are loaded
-    with."""
+def _fitting(made: Generated, blocks: int, lowering: Lowering) -> Generated | None:
+    """The kernel with as many slots as so many thread blocks on an SM have shared memory for, and L2 keeps
+    what they are loaded with; as it is where all of them fit; None where two do not."""
+    machine, channels = made.loops[0].machine, loaded(made.program)
     residency = machine.residency
     assert residency is not None
-    ahead = sum(one.depth * one.stride for one in loaded(program))
-    block = program.shared.bytes + residency.aligned // 2 + residency.reserved
-    return (
-        blocks * program.launch.threads <= residency.threads
-        and blocks * block <= residency.shared
-        and blocks * ahead <= residency.in_flight
-    )
+    room = residency.shared // blocks - residency.aligned // 2 - residency.reserved
+    most = max((one.depth for one in channels), default=0)
+    for slots in range(most, LEAST_SLOTS - 1, -1):
+        ahead = sum(min(one.depth, slots) * one.stride for one in channels)
+        dropped = sum(one.depth * one.stride for one in channels) - ahead
+        if made.program.shared.bytes - dropped <= room and blocks * ahead <= residency.in_flight:
+            return made if not dropped else _with_slots(made, slots, lowering)
+    return None
+
+
+def _with_slots(made: Generated, slots: int, lowering: Lowering) -> Generated | None:
+    """The kernel with so many slots of each loaded channel at most, not checked; None where the user has
+    decided, or it can not be lowered so."""
+    module, blocks = made.cases[0].module, made.program.launch.blocks
+    if lowering.depths or module is None:
+        return None
+    depths = {one.id: min(one.depth, slots) for one in loaded(made.program)}
+    wanted = replace(lowering, depths=depths, multistage=True, most_blocks=blocks, room=blocks)
+    try:
+        program = lower(module, made.loops, target(made.loops[0].machine.arch), wanted)
+    except TwillError:
+        return None
+    if len(program.groups) > 1 or not program.launch.even or program.by_tma:
+        return None
+    cuda, paces = source(program, made.loops), intervals(program, made.loops)
+    return replace(made, program=program, cuda=cuda, intervals=paces, checked=None)
 
 
 def loaded(program: Program) -> list[Channel]:

@@ -13,11 +13,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from twill.diagnostics import TwillError
+from twill.generation.attempts import trips_if_short
 from twill.generation.checked_build import write_buildable
-from twill.generation.generated import Generated, source
+from twill.generation.generated import Generated, pace_of_sm, source
 from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
 from twill.launch.build import severity
+from twill.simulate.predict import block_time, busy
 from twill.warp.lean import lean
 from twill.warp.thread_block import granted, registers_at_entry, regranted
 
@@ -30,6 +32,8 @@ LITTLE = 128
 some 30 numbers, once or in each iteration. (fla's kda backward in tiles of 32 x 32 on an H200: Triton's two
 thread blocks of 128 threads on an SM, which spill 112 bytes, take 0.53 of the time of one of eight warps that
 spills nothing.)"""
+COST_OF_LITTLE = 1.1
+"""How many times as long a kernel takes that spills `LITTLE` (estimate)."""
 LEAN = "masks and offsets in fewer registers"
 STEPS = 3
 """How many numbers of registers for groups that load are tried, more or fewer."""
@@ -51,6 +55,8 @@ class Compiled:
     """What is different in the registers of groups."""
     what: str = ""
     """The retry that it is of; empty for the schedule that there was before."""
+    worth_it: bool = False
+    """It spills little, and is predicted to be clearly faster than in fewer thread blocks on an SM."""
 
 
 def compiled(made: Generated, changes: tuple[str, ...] = (), what: str = "") -> Compiled:
@@ -65,20 +71,23 @@ def least_spilled(built: Compiled) -> Compiled:
     if not built.said or far_too_much(built.said):
         return built
     fewer = _with_fewer_blocks(built)
-    if fewer and not fewer.said:
+    if fewer and (not fewer.said or fewer.worth_it):
         return fewer
     return min((_best_regranted(built), *([fewer] if fewer else [])), key=_severity)
 
 
 def _with_fewer_blocks(built: Compiled) -> Compiled | None:
     """The kernel of one group that loads and computes, in the most thread blocks on an SM, half as many at
-    least, whose threads have registers enough; else the one of two at least that spills `LITTLE`; None where
-    there is none."""
+    least, whose threads have registers enough, or in more that spill `LITTLE` where that is predicted to be
+    clearly faster; else the one of two at least that spills `LITTLE`; None where there is none. (FastVideo's
+    sparse attention on an H200, gradients of keys and values of heads of 64: three thread blocks that spill
+    16 bytes take 0.84 of the time of two that spill nothing.)"""
     program, limits = built.made.program, built.made.loops[0].machine.limits
     launch = program.launch
     group, *others = program.groups
     if others or not launch.even:
         return None
+    few = replace(built, loading=f"{launch.blocks} thread blocks on an SM") if spills_little(built) else None
     little = None
     for blocks in range(launch.blocks - 1, max(1, launch.blocks // 2) - 1, -1):
         registers = registers_at_entry(limits, launch.threads * blocks)
@@ -86,10 +95,22 @@ def _with_fewer_blocks(built: Compiled) -> Compiled | None:
         other = replace(program, launch=fewer, groups=(replace(group, registers=registers),))
         found = printed(replace(built, loading=f"{blocks} thread blocks on an SM"), other)
         if found and not found.said:
-            return found
+            worth_it = few and COST_OF_LITTLE * time_of_sm(few.made) <= time_of_sm(found.made)
+            return replace(few, worth_it=True) if few and worth_it else found
         if found and blocks > 1 and spills_little(found):
-            little = found
+            little, few = found, few or found
     return little
+
+
+def time_of_sm(made: Generated) -> float:
+    """Predicted machine cycles of an SM for a thread block whose loops are known to be short, else for an
+    iteration of each."""
+    program, loops = made.program, made.loops
+    trips = trips_if_short(program, loops)
+    if not trips:
+        return pace_of_sm(made)
+    least = sum(trips[one.loop.op.index] * busy(one) for one in loops)
+    return max(least, block_time(program, loops, trips) / program.resident_blocks)
 
 
 def spills_little(built: Compiled) -> bool:
