@@ -20,6 +20,7 @@ from twill.generation.multistage import CLEARLY, multistage, without_copies
 from twill.inputs import Case, Inputs, cases, chosen_loops, origin
 from twill.ir.distribution import distribution
 from twill.ir.loop import Linear, Module, NvidiaMma
+from twill.ir.search import Progress
 from twill.simulate.check import check
 from twill.warp.plan import Options
 
@@ -62,6 +63,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
 @pytest.fixture(scope="module")
 def made(inputs: Inputs) -> Generated:
     return generate(inputs, GenerateOptions(time_limit=SCHEDULED, check=False))
+
+
+def _quiet(name: str, event: Progress) -> None:
+    pass
 
 
 def module(kernel: str) -> Module:
@@ -158,6 +163,9 @@ def test_taken_where_that_is_clearly_faster(monkeypatch: pytest.MonkeyPatch, gai
         yield ()
         yield tuple(cases(Inputs(f"tests/kernels/ttgir/{kernel}.sm90.ttgir", arch="sm90")))
 
+    def wide(*given: object) -> Attempt:
+        return first
+
     def taken(one: Attempt, trips: object) -> float:
         return 1000.0
 
@@ -167,7 +175,7 @@ def test_taken_where_that_is_clearly_faster(monkeypatch: pytest.MonkeyPatch, gai
 
     monkeypatch.setattr("twill.generation.multistage._time", taken)
     monkeypatch.setattr("twill.generation.multistage._time_alone", alone_taken)
-    monkeypatch.setattr("twill.generation.multistage._of_warpgroups", lambda *_: first)
+    monkeypatch.setattr("twill.generation.multistage._of_warpgroups", wide)
     found = multistage(first, attempt, alone=alone)
     assert (found is not first) == gained
 
@@ -187,10 +195,10 @@ def test_columns_are_divided_where_copies_have_no_schedule(
     monkeypatch.setattr("twill.generation.candidates._lowered", lowered)
     if not fits:
         with pytest.raises(NoScheduleError):
-            candidates(replace(inputs, subtile=1), GenerateOptions(), lambda name, event: None)
+            candidates(replace(inputs, subtile=1), GenerateOptions(), _quiet)
         assert tried[:3] == [None, 4, 8]
         return
-    found, *_ = candidates(replace(inputs, subtile=1, persistent=False), GenerateOptions(), lambda *_: None)
+    found, *_ = candidates(replace(inputs, subtile=1, persistent=False), GenerateOptions(), _quiet)
     assert tried == [None, 4]
     assert found.program.notes[-1] == "columns for each warp: otherwise too few registers"
 
