@@ -306,6 +306,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.flattened_loops import unflattened
     from twill.extract.rewrite.fresh_accumulators import fresh
     from twill.extract.rewrite.induction import from_iteration
+    from twill.extract.rewrite.inline_assembly import assembled_apart
     from twill.extract.rewrite.invariant import hoisted
     from twill.extract.rewrite.kept_accumulators import kept
     from twill.extract.rewrite.lanes_down_rows import lanes_down_rows
@@ -331,7 +332,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.view_accumulators import apart
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
-    nested = unflattened(shared_scales(module))
+    nested = unflattened(shared_scales(assembled_apart(module)))
     begun = narrowed(in_registers(broadcast_last(by_dimensions(apart(forwarded(nested))))))
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
