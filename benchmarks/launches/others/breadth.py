@@ -4,8 +4,9 @@
 import random
 from collections.abc import Mapping, Sequence
 from math import ceil
+from typing import Any
 
-from benchmarks.launches.arrays import Array, Case, by, case, described, given, positive, ragged
+from benchmarks.launches.arrays import Array, Case, bits, by, case, decays, described, given, positive, ragged
 from benchmarks.launches.others.changed import below, starts
 from benchmarks.launches.others.everyday import small_integers
 
@@ -318,7 +319,260 @@ def stay(batch: int, heads: int, tokens: int) -> Case:
     return case(by(batch, heads, tokens), (batch, heads, 16), numbers, **inputs, o_ptr=("f16", size, "zeros"))
 
 
+# --- parts of a sum ---------------------------------------------------------------------------------------
+
+
+def streamed(m: int, n: int, k: int, programs: int = 132) -> Case:
+    """Steps of all tiles are divided over the programs; those that end in a tile add to it."""
+    tiles, steps = ceil(m / 128) * ceil(n / 128), ceil(k / 64)
+    streamed_tiles = tiles % programs or programs
+    total = streamed_tiles * steps
+    numbers = {"M": m, "N": n, "K": k, "stride_am": k, "stride_bk": n, "stride_cm": n}
+    numbers |= {"iters_per_pid": total // programs, "iters_remaining": total % programs}
+    one = case(
+        by(m, n, k),
+        (programs,),
+        numbers | {"iters_per_tile": steps},
+        A=("f16", m * k, 0.5),
+        B=("f16", k * n, 0.1),
+        C=("f32", m * n, "zeros"),
+        locks=("i32", tiles, "zeros"),
+    )
+    return ragged(one)
+
+
+def packed_words(m: int, n: int = 4096, k: int = 4096, parts: int = 4) -> Case:
+    """4-bit weights, eight of a row in a word, in groups of 128 rows; `n` and `k` are constants."""
+    one = case(
+        by(m, n, k),
+        (ceil(m / 16) * ceil(n / 64), parts),
+        {"M": m, "stride_am": k, "stride_cm": n},
+        a_ptr=("f16", m * k, 0.5),
+        qw_ptr=("i32", k * n // 8, bits),
+        s_ptr=("f16", k // 128 * n, 0.01),
+        qz_ptr=("i32", k // 128 * n // 8, bits),
+        c_ptr=("f16", m * n, "zeros"),
+    )
+    return loose(one)
+
+
+def halves_of_bytes(m: int, n: int, k: int, type: str, transposed: bool = False) -> Case:
+    """4-bit weights, two in a byte, in groups of 128 rows. Transposed, the sum goes over the columns."""
+    rows, columns = (n, k) if transposed else (k, n)
+    return case(
+        by(m, n, k),
+        (ceil(m / 64) * ceil(n / 64), 1),
+        {"M": m, "N": n, "K": k, "stride_am": k, "stride_bk": columns, "stride_cm": n}
+        | {"stride_scale_k": columns},
+        A=(type, m * k, 0.5),
+        B=("int8", rows * columns // 2, below(128)),
+        C=(type, m * n, "zeros"),
+        scales_ptr=(type, ceil(rows / 128) * columns, 0.05),
+        zeros_ptr=(type, ceil(rows / 128) * columns, 1.0),
+    )
+
+
+# --- scores of an index -----------------------------------------------------------------------------------
+
+
+def paged_scores(lengths: Sequence[int], splits: int = 16) -> Case:
+    """A query of 64 heads for each sequence, keys in pages of 64 with their scales behind them."""
+    batch, longest = len(lengths), max(lengths)
+    pages = ceil(longest / 64)
+    return case(
+        f"{batch} sequences",
+        (batch, splits),
+        {"stride_boff0": pages, "stride_om": longest, "max_q_seqlen": 1, "num_split": splits},
+        q_ptr=("f8", batch * 8192, 0.5),
+        q_s_ptr=("f32", batch * 64, positive),
+        k_cache_ptr=("f8", batch * pages * 8448, 0.5),
+        k_s_cache_ptr=("f32", batch * pages * 2112, positive),
+        cu_seqlen_q_ptr=("i32", batch + 1, given(range(batch + 1))),
+        k_seqlen_ptr=("i32", batch, given(lengths)),
+        block_offset_ptr=("i32", batch * pages, given(range(batch * pages))),
+        out_ptr=("f32", batch * longest, "zeros"),
+    )
+
+
+def scores(tokens: int, heads: int = 64, width: int = 128) -> Case:
+    """Each token has the keys before it."""
+    return case(
+        f"{tokens} tokens",
+        (tokens,),
+        {"seq_len": tokens, "seq_len_kv": tokens, "stride_q_s": heads * width, "stride_kv_s": width}
+        | {"stride_w_s": heads, "stride_logits_s": tokens},
+        Q_ptr=("f8", tokens * heads * width, 0.5),
+        KV_ptr=("f8", (tokens + 128) * width, 0.5),
+        kv_scales_ptr=("f32", tokens + 128, positive),
+        weights_ptr=("f32", tokens * heads, 1.0),
+        cu_start_ptr=("i32", tokens, "zeros"),
+        cu_end_ptr=("i32", tokens, given(range(1, tokens + 1))),
+        logits_ptr=("f32", tokens * tokens, "zeros"),
+    )
+
+
+# --- linear attention and state spaces --------------------------------------------------------------------
+
+
+def last_states(lengths: Sequence[int], chunk: int, tile: Sequence[int]) -> Case:
+    """The state at the end of each sequence; sequences begin anywhere in a chunk."""
+    heads, width, states, groups = 64, 64, 128, 8
+    tokens, batch = sum(lengths), len(lengths)
+    chunks = ceil(tokens / chunk)
+    strides = {"stride_x_seqlen": heads * width, "stride_x_head": width, "stride_b_seqlen": groups * states}
+    strides |= {"stride_b_head": states, "stride_chunk_states_chunk": heads * width * states}
+    strides |= {"stride_chunk_states_head": width * states, "stride_chunk_states_hdim": states}
+    strides |= {"stride_states_batch": heads * width * states, "stride_states_head": width * states}
+    strides |= {"stride_states_hdim": states}
+    for name in ("dt", "dA_cs"):
+        strides |= {f"stride_{name}_chunk": chunk, f"stride_{name}_head": chunks * chunk}
+    numbers = {"hdim": width, "dstate": states, "chunk_size": chunk, "seqlen": tokens}
+    return case(
+        f"{batch} sequences, chunk {chunk}",
+        (ceil(width / tile[0]) * ceil(states / tile[1]), batch, heads),
+        {**numbers, "nheads_ngroups_ratio": heads // groups, **strides},
+        x_ptr=("bf16", tokens * heads * width, 0.5),
+        b_ptr=("bf16", tokens * groups * states, 0.5),
+        dt_ptr=("f32", heads * chunks * chunk, positive),
+        dA_cumsum_ptr=("f32", heads * chunks * chunk, decays(chunk)),
+        chunk_states_ptr=("bf16", chunks * heads * width * states, 0.5),
+        cu_seqlens_ptr=("i32", batch + 1, given(starts(lengths))),
+        states_ptr=("bf16", batch * heads * width * states, "zeros"),
+    )
+
+
+def rows_of_state(batch: int, heads: int, tokens: int) -> Case:
+    """What the state before each block adds to its output; batch and heads are constants."""
+    blocks, size = tokens // 256, batch * heads * tokens * 128
+    return case(
+        by(batch, heads, tokens),
+        (batch * heads, blocks * 4, 2),
+        {"n": tokens, "NUM_BLOCK": blocks},
+        Q=("bf16", size, 0.5),
+        Out=("bf16", size, 0.5),
+        S=("f32", heads, 0.01),
+        KV=("f32", batch * heads * blocks * 128 * 128, 0.5),
+    )
+
+
+def breaking_sticks(batch: int, tokens: int, heads: int = 16, shared: int = 4, width: int = 64) -> Case:
+    """The heads are constants."""
+    size = batch * tokens * width
+    return case(
+        by(batch, tokens),
+        (1, batch * heads, ceil(tokens / 64)),
+        {"scale": width**-0.5, "T": tokens},
+        q=("bf16", size * heads, 1.0),
+        k=("bf16", size * heads // shared, 1.0),
+        v=("bf16", size * heads // shared, 1.0),
+        o=("bf16", size * heads, "zeros"),
+        rem=("f32", batch * tokens * heads, "zeros"),
+    )
+
+
+def squared(tokens: int, batch: int = 2, heads: int = 8) -> Case:
+    """Squares of products; keys of 16, values of 128."""
+    rows = batch * heads * tokens
+    return case(
+        by(batch, heads, tokens),
+        (1, ceil(tokens / 128), batch * heads),
+        {"scale": 0.25, "T": tokens},
+        q=("bf16", rows * 16, 1.0),
+        k=("bf16", rows * 16, 1.0),
+        v=("bf16", rows * 128, 1.0),
+        o=("bf16", rows * 128, "zeros"),
+        z=("f32", rows, "zeros"),
+    )
+
+
+def segments(lengths: Sequence[int], heads: int = 16, width: int = 128) -> Case:
+    """Each program has 32 rows and 64 columns of a state, and stores its part of the output."""
+    tokens, batch = sum(lengths), len(lengths)
+    size = tokens * heads * width
+    inputs: dict[str, Array] = dict.fromkeys("QKV", ("bf16", size, 0.5))
+    return case(
+        f"{batch} sequences",
+        (batch, heads, 8),
+        {"softmax_scale": width**-0.5, "stride_s": heads * width**2, "stride_o": size}
+        | {f"stride_{one}": heads * width for one in "qkv"},
+        **inputs,
+        S=("f32", batch * heads * width**2, 0.5),
+        Out=("bf16", 4 * size, "zeros"),
+        s_offsets=("i32", batch, given(range(batch))),
+        q_offsets=("i32", batch, given(starts(lengths)[:-1])),
+        q_lengths=("i32", batch, given(lengths)),
+        s_scales=("f32", batch, positive),
+        decay_scales=("f32", heads, tenths),
+    )
+
+
+def tenths(size: int) -> Any:
+    """Between 0.01 and 0.1."""
+    import torch
+
+    return 0.01 + 0.09 * torch.rand(size)
+
+
+def volumes(count: int, side: int, channels: int = 32, out: int = 64) -> Case:
+    """Three by three by three pixels; the sizes of the weights are constants."""
+    volume = side**3
+    numbers = {f"{which}_{axis}": side for which in ("input", "out") for axis in ("depth", "height", "width")}
+    for which, many in (("input", channels), ("output", out)):
+        numbers |= {f"{which}_n_stride": many * volume, f"{which}_c_stride": volume}
+        numbers |= {f"{which}_depth_stride": side**2, f"{which}_height_stride": side}
+    numbers |= {"weight_n_stride": channels * 27, "weight_c_stride": 27}
+    numbers |= {"weight_depth_stride": 9, "weight_height_stride": 3, "in_n": count, "out_c": out}
+    return case(
+        by(count, channels, side, out),
+        (ceil(count * volume / 128), ceil(out / 64), 1),
+        numbers,
+        input_pointer=("f16", count * channels * volume, 0.5),
+        weight_pointer=("f16", out * channels * 27, 0.1),
+        output_pointer=("f16", count * out * volume, "zeros"),
+        bias_pointer=("f16", out, 0.5),
+    )
+
+
+def weight_gradients(count: int, channels: int, side: int, out: int) -> Case:
+    """Of three by three pixels."""
+    pixels = side**2
+    numbers = {f"{which}_{axis}": side for which in ("input", "out") for axis in ("height", "width")}
+    numbers |= {"input_n_stride": channels * pixels, "input_c_stride": pixels, "input_height_stride": side}
+    numbers |= {"output_n_stride": out * pixels, "output_c_stride": pixels, "output_height_stride": side}
+    numbers |= {"weight_n_stride": channels * 9, "weight_c_stride": 9, "weight_height_stride": 3}
+    for which, value in (("stride", 1), ("padding", 1), ("dilation", 1), ("weight", 3)):
+        numbers |= {f"{which}_height": value, f"{which}_width": value}
+    return case(
+        by(count, channels, side, out),
+        (ceil(channels * 9 / 64), 1, ceil(out / 32)),
+        {**numbers, "input_c": channels, "in_n": count, "out_c": out},
+        input_pointer=("f16", count * channels * pixels, 0.5),
+        out_grad_pointer=("f16", count * out * pixels, 0.5),
+        weight_pointer=("f16", out * channels * 9, "zeros"),
+    )
+
+
 CASES: Mapping[str, Sequence[Case]] = {
+    "y_sg_seg_la": (segments([4096] * 4), ragged(segments([1000, 77, 513]))),
+    "y_sg_lightning_none": (rows_of_state(2, 32, 4096),),
+    "y_mamba_varlen_w2": (
+        last_states([500] * 8, 256, (32, 64)),
+        ragged(last_states([300, 77, 1000], 160, (32, 64))),
+    ),
+    "y_mamba_varlen": (
+        last_states([500] * 8, 256, (64, 128)),
+        ragged(last_states([300, 77, 1000], 160, (64, 128))),
+    ),
+    "y_lmd_ds_index": (paged_scores([8192] * 32), ragged(paged_scores([1000, 77, 513, 64]))),
+    "y_lmd_awq": (packed_words(16), ragged(packed_words(77))),
+    "y_gems_streamk": (streamed(4096, 4096, 4096), streamed(1408, 1408, 2048)),
+    "y_gems_conv3d": (volumes(2, 32),),
+    "y_gems_conv2d_dw": (weight_gradients(64, 64, 28, 128), ragged(weight_gradients(48, 16, 9, 48))),
+    "y_fla_stick": (breaking_sticks(2, 4096), ragged(breaking_sticks(2, 1000))),
+    "y_fla_rebased": (squared(4096), ragged(squared(1000))),
+    "y_aiter_mqa_logits": (scores(4096), ragged(scores(200))),
+    "y_ao_hqq_t": (halves_of_bytes(4096, 4096, 4096, "f16", transposed=True),),
+    "y_ao_hqq": (halves_of_bytes(4096, 4096, 4096, "bf16"),),
     "y_aa_grouped_gemm": (groups(shares(16384, 16)), ragged(groups(shares(1000, 16)))),
     "y_aa_stay": (stay(4, 16, 1024),),
     "y_attorch_linear_64": (linear(4096, 4096, 2048, (64, 128)), ragged(linear(400, 528, 208, (64, 128)))),
