@@ -60,7 +60,8 @@ def _apart(module: Module, makers: Makers, op: Op) -> str | None:
     if kinds is None or (len(op.results) == 1 and _KNOWN not in kinds):
         return None
     made, given = kinds[: len(op.results)], kinds[len(op.results) :]
-    numbers = [makers.number(value) if kind == _KNOWN else None for kind, value in zip(given, op.operands, strict=True)]
+    operands = zip(given, op.operands, strict=True)
+    numbers = [makers.number(value) if kind == _KNOWN else None for kind, value in operands]
     types = [type_text(module, value.type) for value in (*op.operands, *op.results)]
     quoted = re.search(r'"((?:[^"\\]|\\.)*)"', text_of(module, op))
     known = all(number is not None for number, kind in zip(numbers, given, strict=True) if kind == _KNOWN)
