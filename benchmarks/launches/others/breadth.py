@@ -6,7 +6,19 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from benchmarks.launches.arrays import Array, Case, bits, by, case, decays, described, given, positive, ragged
+from benchmarks.launches.arrays import (
+    Array,
+    Case,
+    bits,
+    by,
+    case,
+    decays,
+    described,
+    given,
+    positive,
+    ragged,
+    up,
+)
 from benchmarks.launches.others.changed import below, starts
 from benchmarks.launches.others.everyday import small_integers
 
@@ -223,7 +235,7 @@ def cached(lengths: Sequence[int], before: Sequence[int], heads: int = 32, share
 
 def latent(lengths: Sequence[int], block: int = 256) -> Case:
     """Blocks of all sequences are taken by so many thread blocks; a sequence's keys are anywhere."""
-    batch, longest, heads, slots = len(lengths), max(lengths), 16, sum(lengths)
+    batch, longest, heads, slots = len(lengths), up(max(lengths), 16), 16, sum(lengths)
     places = random.Random(0).sample(range(slots), slots)
     table = list[int]()
     for begin, length in zip(starts(lengths), lengths, strict=False):
@@ -377,7 +389,7 @@ def halves_of_bytes(m: int, n: int, k: int, type: str, transposed: bool = False)
 
 def paged_scores(lengths: Sequence[int], splits: int = 16) -> Case:
     """A query of 64 heads for each sequence, keys in pages of 64 with their scales behind them."""
-    batch, longest = len(lengths), max(lengths)
+    batch, longest = len(lengths), up(max(lengths), 16)
     pages = ceil(longest / 64)
     return case(
         f"{batch} sequences",
