@@ -579,7 +579,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "y_lmd_awq": (packed_words(16), ragged(packed_words(77))),
     "y_gems_streamk": (streamed(4096, 4096, 4096), streamed(1408, 1408, 2048)),
     "y_gems_conv3d": (volumes(2, 32),),
-    "y_gems_conv2d_dw": (weight_gradients(64, 64, 28, 128), ragged(weight_gradients(48, 16, 9, 48))),
+    "y_gems_conv2d_dw": (weight_gradients(64, 64, 28, 128), ragged(weight_gradients(48, 16, 12, 48))),
     "y_fla_stick": (breaking_sticks(2, 4096), ragged(breaking_sticks(2, 1000))),
     "y_fla_rebased": (squared(4096), ragged(squared(1000))),
     "y_aiter_mqa_logits": (scores(4096), ragged(scores(200))),
