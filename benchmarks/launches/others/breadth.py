@@ -379,8 +379,8 @@ def halves_of_bytes(m: int, n: int, k: int, type: str, transposed: bool = False)
         A=(type, m * k, 0.5),
         B=("int8", rows * columns // 2, below(128)),
         C=(type, m * n, "zeros"),
-        scales_ptr=(type, ceil(rows / 128) * columns, 0.05),
-        zeros_ptr=(type, ceil(rows / 128) * columns, 1.0),
+        scales_ptr=(type, (ceil(rows / 128) + 1) * columns, 0.05),
+        zeros_ptr=(type, (ceil(rows / 128) + 1) * columns, 1.0),
     )
 
 
