@@ -308,6 +308,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.flattened_loops import unflattened
     from twill.extract.rewrite.fresh_accumulators import fresh
     from twill.extract.rewrite.induction import from_iteration
+    from twill.extract.rewrite.inline_assembly import assembled_apart
     from twill.extract.rewrite.invariant import hoisted
     from twill.extract.rewrite.kept_accumulators import kept
     from twill.extract.rewrite.lanes_down_rows import lanes_down_rows
@@ -334,7 +335,8 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.view_accumulators import apart
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
-    own = lessened(module, min(needed_warps(module), warps)) if warps and warps <= WARPS else module
+    assembled = assembled_apart(module)
+    own = lessened(assembled, min(needed_warps(assembled), warps)) if warps and warps <= WARPS else assembled
     nested = unflattened(shared_scales(own))
     begun = narrowed(in_registers(broadcast_last(by_dimensions(apart(forwarded(nested))))))
     begun = extremes_narrowed(begun)

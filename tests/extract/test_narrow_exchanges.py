@@ -103,3 +103,33 @@ def test_the_exchange_has_narrow_elements(changes: tuple[tuple[str, str], ...]) 
 def test_an_exchange_whose_wide_elements_are_read_stays(change: tuple[str, str]) -> None:
     made = module(change)
     assert narrowed(made) is made
+
+
+LOADED = """
+#a = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
+#b = #ttg.blocked<{sizePerThread = [1, 2], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @loaded(%from: tensor<32x32x!tt.ptr<f32>, #a>, %to: tensor<32x32x!tt.ptr<f16>, #b>, %n: i32) {
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    scf.for %i = %zero to %n step %one : i32 {
+      %wide = tt.load %from : tensor<32x32x!tt.ptr<f32>, #a>
+      %other = tt.load %from : tensor<32x32x!tt.ptr<f32>, #a>
+      %sum = arith.addf %other, %other : tensor<32x32xf32, #a>
+      %moved = ttg.convert_layout %wide : tensor<32x32xf32, #a> -> tensor<32x32xf32, #b>
+      %low = arith.truncf %moved : tensor<32x32xf32, #b> to tensor<32x32xf16, #b>
+      tt.store %to, %low : tensor<32x32x!tt.ptr<f16>, #b>
+    }
+    tt.return
+  }
+}
+"""
+
+
+def test_what_a_loop_loads_is_read_from_its_slot_and_then_rounded() -> None:
+    module = read(LOADED, "loaded.ttgir")
+    assert narrowed(module) is module
+    computed = read(LOADED.replace("convert_layout %wide", "convert_layout %sum"), "loaded.ttgir")
+    assert narrowed(computed) is not computed
+    twice = read(LOADED.replace("%other, %other", "%other, %wide"), "loaded.ttgir")
+    assert narrowed(twice) is not twice

@@ -16,7 +16,7 @@ from twill.diagnostics import DefectError, TwillError
 from twill.emit.files import write
 from twill.extract.dependence.loops import loops as found
 from twill.extract.reader.ttgir import read
-from twill.ir.loop import Blocked, Scalar, Tensor
+from twill.ir.loop import Blocked, NvmmaShared, Scalar, Tensor
 from twill.ir.operands import Register, Write
 from twill.ir.statements import MmaIssue, MmaWait, Pipelined, walk
 from twill.launch import describe, manifest
@@ -136,6 +136,14 @@ def test_registers_of_products_are_free_at_the_back_edge(kernel: str) -> None:
         for one in in_flight
         if {read.location for read in one.reads if isinstance(read.location, Register)} - {one.accumulator}
     ]
+
+
+def test_integers_of_16_bits_lie_in_a_swizzle_as_floats_do() -> None:
+    lines = NvmmaShared(128, False, 16, False)
+    floats, integers = (shared.operand("a", (64, 256), Scalar(name), lines) for name in ("bf16", "i16"))
+    assert integers == floats
+    with pytest.raises(ValueError, match="no swizzle"):
+        shared.operand("a", (64, 256), Scalar("i1"), lines)
 
 
 @pytest.mark.parametrize("bits", [16, 32])

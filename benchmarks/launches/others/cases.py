@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from benchmarks.launches.arrays import Case
 from benchmarks.launches.others import (
     adapters,
+    breadth,
     convolutions,
     delta,
     dense,
@@ -25,6 +26,7 @@ from benchmarks.launches.others import (
 
 TOPICS = (
     adapters,
+    breadth,
     convolutions,
     delta,
     dense,

@@ -29,19 +29,21 @@ def narrowed(module: Module) -> Module:
     """The module itself where there are no such tiles."""
     edits = list[Edit]()
     for function in module.functions:
-        users = function.users()
+        users, whole = function.users(), function.body.blocks if function.body else ()
         for block in function.blocks():
             for op in block.ops:
-                found = _exchange(module, users, block, op)
+                found = _exchange(module, users, whole, block, op)
                 edits += () if found is None else _edits(module, block, found)
     return edited(module, edits)
 
 
 def _exchange(
-    module: Module, users: Mapping[int, Sequence[Op]], block: Block, layout: Op
+    module: Module, users: Mapping[int, Sequence[Op]], whole: Sequence[Block], block: Block, layout: Op
 ) -> _Exchange | None:
-    """With a change of layout that can come behind the rounding of its result."""
-    if role(layout) != "layout":
+    """With a change of layout that can come behind the rounding of its result. What a loop loads for
+    this change alone is read from its slot in any layout: nothing is exchanged."""
+    source = layout.operands[0] if role(layout) == "layout" else None
+    if source is None or (block not in whole and _loaded(block, users, source)):
         return None
     read = users.get(layout.result.id, ())
     split = read[0] if [role(op) for op in read] == ["split"] else None
@@ -54,6 +56,12 @@ def _exchange(
     named = [type_text(module, value.type) for op in (layout, *ops) for value in (*op.operands, *op.results)]
     simple = len(kinds) == 1 and None not in named and "#" not in "".join(op.result.name for op in ops)
     return _Exchange(layout, split, ops) if simple else None
+
+
+def _loaded(block: Block, users: Mapping[int, Sequence[Op]], value: Value) -> bool:
+    """Whether a load of this block makes a value, for one reader."""
+    made = any(role(op) == "pointer_load" and op.result is value for op in block.ops)
+    return made and len(users[value.id]) == 1
 
 
 def _only(users: Mapping[int, Sequence[Op]], value: Value) -> Op | None:

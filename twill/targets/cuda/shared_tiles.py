@@ -86,7 +86,7 @@ def shared(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding
 def operand(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding | None) -> Shared:
     """A tile as MMAs read it, with a byte for each 4-bit float of a padded one. Raises ValueError as
     `shared`."""
-    size = bits(dtype) if isinstance(dtype, Scalar) and not dtype.name.startswith("i1") else 0
+    size = bits(dtype) if isinstance(dtype, Scalar) and dtype.name != "i1" else 0
     if not (size and isinstance(encoding, NvmmaShared) and encoding.swizzle_bytes >= 32 and len(shape) >= 2):
         raise ValueError("in shared memory is in no swizzle of 128, 64 or 32 bytes")
     rows, columns = prod(shape[:-1]), shape[-1]
