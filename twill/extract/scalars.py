@@ -7,11 +7,14 @@ arithmetic, not through memory.
 
 from collections.abc import Iterable, Mapping
 
-from twill.ir.loop import Function, Op, Value
+from twill.ir.loop import Function, Op, Tensor, Value
 from twill.ops.row import Role
 from twill.ops.table import role
 
 _COMPARED: frozenset[Role] = frozenset({"compare", "extreme", "divide", "divide_up", "remainder"})
+_DIVISIONS: frozenset[Role] = frozenset({"divide", "divide_up", "remainder"})
+_DIVISOR = "tt.divisibility"
+"""The attribute of arguments and values that are multiples of something."""
 _PROMISES: frozenset[Role] = frozenset({"assume", "assert"})
 """What they compare bounds nothing."""
 _MEMORY: frozenset[Role] = frozenset({"pointer_load", "tma_load", "atomic", "atomic_exchange"})
@@ -34,6 +37,23 @@ def extents(function: Function) -> frozenset[int]:
     promised = {operand.id for op in function.walk() if role(op) in _PROMISES for operand in op.operands}
     used = (op for op in function.walk() if not any(result.id in promised for result in op.results))
     return bounding(function) | reaching(function, (operand for op in used for operand in _limits(op)))
+
+
+def masking(function: Function) -> frozenset[int]:
+    """The arguments that numbers of tiles are compared with, and that the kernel promises nothing of: neither
+    where they are declared nor of a value that follows from them. What others are divided by, or a descriptor
+    is made from, is none."""
+    compared, others = list[Value](), list[Value]()
+    for op in function.walk():
+        if role(op) == "compare" and isinstance(op.operands[0].type, Tensor):
+            compared += op.operands
+        elif role(op) in _DIVISIONS:
+            others.append(op.operands[1])
+        elif _DIVISOR in op.attributes or role(op) in (*_PROMISES, "descriptor"):
+            others += (*op.operands, *op.results)
+    pairs = zip(function.args, function.arg_attributes, strict=True)
+    declared = {arg.id for arg, attributes in pairs if _DIVISOR in attributes}
+    return reaching(function, compared) - reaching(function, others) - declared
 
 
 def _limits(op: Op) -> tuple[Value, ...]:

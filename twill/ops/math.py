@@ -225,12 +225,16 @@ def _whole_power_c(kind: str) -> str:
     )
 
 
+_FLUSHED: Mapping[str, tuple[str, Function]] = {
+    "__nv_fast_expf": ("exp2_approx({0} * 1.44269504f)", np.exp),
+    "__nv_fast_exp10f": ("exp2_approx({0} * 3.32192809f)", _FLOATS["exp10"]),
+    "__nv_fast_logf": ("(log2_approx({0}) * 0.693147181f)", np.log),
+    "__nv_fast_log2f": ("log2_approx({0})", np.log2),
+    "__nv_fast_log10f": ("(log2_approx({0}) * 0.301029996f)", np.log10),
+}
+"""C and NumPy's function, by the symbol. Triton has libdevice flush subnormals, so that the instruction takes
+no steps for them: CUDA's functions compare, scale the operand and square the result of an exponential."""
 _FAST: Mapping[str, tuple[str, Function]] = {
-    "__nv_fast_expf": ("__expf", np.exp),
-    "__nv_fast_exp10f": ("__exp10f", _FLOATS["exp10"]),
-    "__nv_fast_logf": ("__logf", np.log),
-    "__nv_fast_log2f": ("__log2f", np.log2),
-    "__nv_fast_log10f": ("__log10f", np.log10),
     "__nv_fast_sinf": ("__sinf", np.sin),
     "__nv_fast_cosf": ("__cosf", np.cos),
     "__nv_fast_tanf": ("__tanf", np.tan),
@@ -239,7 +243,7 @@ _FAST: Mapping[str, tuple[str, Function]] = {
     "__nv_fdiv_rn": ("__fdiv_rn", np.divide),
     "__nv_fsqrt_rn": ("__fsqrt_rn", np.sqrt),
 }
-LIBDEVICE: Mapping[str, tuple[str, Function]] = {
+_CALLED: Mapping[str, tuple[str, Function]] = {
     **{f"__nv_{name}f": (f"{name}f", function) for name, function in _FLOATS.items()},
     **{f"__nv_{name}": (name, function) for name, function in _FLOATS.items()},
     "__nv_fabsf": ("fabsf", np.abs),
@@ -248,7 +252,12 @@ LIBDEVICE: Mapping[str, tuple[str, Function]] = {
     "__nv_powi": (_whole_power_c("double"), _whole_power),
     **_FAST,
 }
-"""CUDA's function and NumPy's, by the symbol that `tt.extern_elementwise` names."""
+"""CUDA's function and NumPy's."""
+LIBDEVICE: Mapping[str, tuple[str, Function]] = {
+    **{symbol: (f"{name}({{all}})", function) for symbol, (name, function) in _CALLED.items()},
+    **_FLUSHED,
+}
+"""C, with places for the operands, and NumPy's function, by the symbol that `tt.extern_elementwise` names."""
 
 
 FAST_DIVISION = "tt.extern_elementwise of fdividef"
@@ -300,7 +309,7 @@ def _called(op: Op, operands: Sequence[Operand], environment: Environment) -> Va
 
 
 def _called_c(op: Op, operands: Sequence[str]) -> str | None:
-    return written(f"{_known(op)[0]}({{all}})", op, operands)
+    return written(_known(op)[0], op, operands)
 
 
 # --- inline PTX -------------------------------------------------------------------------------------------

@@ -12,19 +12,20 @@ from math import prod
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
-from twill.extract.scalars import bounding, extents, stepping
+from twill.extract.scalars import bounding, extents, masking, stepping
 from twill.ir.checked import Checked, CheckedRun
 from twill.ir.loop import Function, Op, Pointer, TensorDesc, Value
 from twill.ir.program import Program
 from twill.ir.statements import Compute, Pipelined, walk
 from twill.ops.table import role
 from twill.simulate.actions import two_ways
-from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, wrong
+from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, unstable, wrong
 from twill.simulate.divisors import integers, without_zeros
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.index_arrays import fills, steered, work, writes
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
+from twill.simulate.shortened import shortened
 from twill.simulate.trips import Trips, counts, scalar
 from twill.warp.slot_tensors import bits
 
@@ -40,6 +41,9 @@ LARGEST = 2048
 """Of the sizes that are tried."""
 EXTENTS = (512, 80)
 """What bounds something else than a loop: some whole tiles; less than one."""
+ODD = 45
+"""Less than a tile, of a bound without a known divisor: masks of neighbours, and of parts of a tile of 64,
+then hold for some."""
 PLACES = 9
 """Programs along each axis that are looked at until one writes something."""
 FAR = (100, 37, 11)
@@ -117,6 +121,8 @@ def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
         report(f"checking values, {trial.shown}")
         try:
             found = _found(program, trial)
+            if wrong(program.function, found) and (shorter := comparable(program, trial)):
+                trial, found = shorter.trial, _found(shorter.program, shorter.trial)
         except HazardError:
             raise
         except TwillError as problem:  # the simulator lacks an operation, or memory for such arguments
@@ -127,6 +133,30 @@ def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
         yield CheckedRun(
             "simulator", trial.shown, trial.trips, sum(one.values for one in found), float(f"{worst:.0e}")
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Shorter:
+    """A program that executes loops of constant trip counts less often, and a trial of it."""
+
+    program: Program
+    trial: Trial
+
+
+def comparable(
+    program: Program, trial: Trial, refused: Callable[[Sequence[Compared]], bool] | None = None
+) -> Shorter | None:
+    """Where rounding decides what a trial gives, as the TTGIR itself would be `refused` with its sums in
+    another order: the program with as many iterations of its loops of constant trip counts as other loops
+    are tried with (COUNTS). None where all can be compared, or no loop is such."""
+    function = program.function
+    fewer = shortened(function, max(COUNTS))
+    if fewer is None or not unstable(
+        function, trial.numbers, [trial.grid], refused or (lambda found: wrong(function, found) is not None)
+    ):
+        return None
+    shorter = replace(program, function=fewer)
+    return Shorter(shorter, _counted(shorter, trial.numbers, trial.grid))
 
 
 def _found(program: Program, trial: Trial) -> Sequence[Compared]:
@@ -197,13 +227,21 @@ class _Roles:
 
     bounds: frozenset[int]
     limits: frozenset[int]
+    masks: frozenset[int]
+    """Of the limits, those that bound masks and of which no divisor is known."""
     steps: frozenset[int]
     kinds: Mapping[str, float]
     """By name, what they are unless told (`scalars`)."""
 
     @staticmethod
     def of(function: Function) -> "_Roles":
-        return _Roles(bounding(function), extents(function), stepping(function), scalars(function, {}))
+        return _Roles(
+            bounding(function),
+            extents(function),
+            masking(function),
+            stepping(function),
+            scalars(function, {}),
+        )
 
 
 def trials(program: Program) -> tuple[Trial, ...]:
@@ -217,8 +255,8 @@ def trials(program: Program) -> tuple[Trial, ...]:
     )
     programs = walkable(program, least.numbers, least.grid)["grid.x"] if least else PROGRAMS
 
-    def tried_with(size: int, extent: int, pid: int = 0) -> Trial | None:
-        return _trial(program, roles, size, extent, pid, programs)
+    def tried_with(size: int, extent: int, pid: int = 0, odd: int | None = None) -> Trial | None:
+        return _trial(program, roles, size, extent, pid, programs, odd)
 
     tried = {size: trial for size in sizes if (trial := tried_with(size, EXTENTS[0]))}
     few = [trial for trial in tried.values() if all((count or 0) <= IN_ALL for count in trial.trips)]
@@ -245,11 +283,8 @@ def trials(program: Program) -> tuple[Trial, ...]:
     bounds = _names(program, roles.bounds)
     most = max(chosen, key=_iterations)
     size = max((int(value) for name, value in most.numbers.items() if name in bounds), default=0)
-    ragged = [
-        trial
-        for pid, extent in ((0, EXTENTS[1]), (1, EXTENTS[0]))
-        if (trial := tried_with(size, extent, pid))
-    ]
+    small = tried_with(size, EXTENTS[1], odd=ODD) or tried_with(size, EXTENTS[1])
+    ragged = [trial for trial in (small, tried_with(size, EXTENTS[0], 1)) if trial]
     placed = [*far(program, most), *(_placed(program, trial) for trial in [*chosen, *ragged])]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
     return tuple(unique.values())
@@ -321,9 +356,15 @@ def _sizes(program: Program, roles: _Roles) -> list[int]:
 
 
 def _trial(
-    program: Program, roles: _Roles, size: int, extent: int, pid: int = 0, programs: int = PROGRAMS
+    program: Program,
+    roles: _Roles,
+    size: int,
+    extent: int,
+    pid: int = 0,
+    programs: int = PROGRAMS,
+    odd: int | None = None,
 ) -> Trial | None:
-    """One with these sizes; None where no launch can have them."""
+    """One with these sizes, `odd` of bounds of masks; None where no launch can have them."""
     function = program.function
     numbers = dict[str, float]()
     pitches = cycle(PITCHES)
@@ -336,6 +377,8 @@ def _trial(
                 if not whole
                 else max(size, arg.id in roles.steps)
                 if arg.id in roles.bounds
+                else odd
+                if odd and arg.id in roles.masks
                 else extent
                 if arg.id in roles.limits
                 else next(pitches)

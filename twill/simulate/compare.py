@@ -4,7 +4,7 @@ Takes a program and the values of its scalar arguments; gives the relative error
 kernel has, for one program of the grid. Pointer arguments get random memory (`memory`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -196,6 +196,37 @@ def collide(program: Program, numbers: Mapping[str, float], grid: Mapping[str, i
             written.setdefault(name, []).append(np.flatnonzero(one != before))
     places = (np.concatenate(parts) for parts in written.values())
     return any(len(np.unique(found)) < len(found) for found in places)
+
+
+ORDERS = 3
+"""Of sums, that are tried."""
+
+
+@np.errstate(all="ignore")
+def unstable(
+    function: Function,
+    numbers: Mapping[str, float],
+    programs: Sequence[Mapping[str, int]],
+    refused: Callable[[Sequence[Compared]], bool],
+    seed: int = 0,
+) -> bool:
+    """Whether results can not be compared, as their rounding has grown too far: the TTGIR itself would be
+    `refused` with its sums in another order. Executes these programs of the grid one after the other."""
+    contents = useful(function, numbers, programs[0], seed)
+
+    def executed(order: int | None) -> Memory:
+        _, memory = arguments(function, numbers, seed, contents)
+        for program in programs:
+            interpret(function, arguments(function, numbers, seed)[0], memory, program, order)
+        return memory
+
+    expected, (_, untouched) = executed(None), arguments(function, numbers, seed, contents)
+    for order in range(ORDERS):
+        found = executed(order)
+        untouched.types |= expected.types | found.types
+        if refused([_compared(name, expected, found, untouched) for name in expected.types]):
+            return True
+    return False
 
 
 def wrong(function: Function, compared: Sequence[Compared]) -> Compared | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Block, Function, Op, Value
+from twill.ops.axis import axis_of
 from twill.ops.row import Values
 from twill.ops.table import implicit, role
 from twill.ops.values import Operand
@@ -79,16 +80,54 @@ class Scope(dict[int, Operand]):
         ]
 
 
+class _Reordered(Scope):
+    """A scope in which the terms of MMAs and reductions are added in a random order."""
+
+    def __init__(
+        self,
+        ops: Mapping[int, Op],
+        arguments: Mapping[int, Operand],
+        memory: Memory,
+        program: Mapping[str, int],
+        seed: int,
+    ) -> None:
+        super().__init__(ops, arguments, memory, program)
+        self._random = np.random.default_rng(seed)
+
+    def evaluated(self, op: Op, operands: Sequence[Operand]) -> Values:
+        match role(op):
+            case "reduce":
+                operands = self._shuffled(operands, [axis_of(op)] * len(operands))
+            case "dot" | "wgmma":
+                operands = (*self._shuffled(operands[:2], (1, 0)), *operands[2:])
+            case _:
+                pass
+        return super().evaluated(op, operands)
+
+    def _shuffled(self, tiles: Sequence[Operand], axes: Sequence[int]) -> Sequence[Operand]:
+        """Tiles with their slices along an axis in one random order."""
+        arrays = [np.asarray(tile) for tile in tiles]
+        order = self._random.permutation(arrays[0].shape[axes[0]])
+        return [np.take(array, order, axis) for array, axis in zip(arrays, axes, strict=True)]
+
+
 def interpret(
-    function: Function, arguments: Mapping[int, Operand], memory: Memory, program: Mapping[str, int]
+    function: Function,
+    arguments: Mapping[int, Operand],
+    memory: Memory,
+    program: Mapping[str, int],
+    order: int | None = None,
 ) -> None:
     """Execute one program of the grid. `arguments` by value id; `program` has `pid.x`, `grid.x` and so on.
+    Each `order` stands for another random order in which sums are added, None for that of numpy.
 
     Raises TwillError for an operation that is not known.
     """
     ops = {op.index: op for op in function.walk()}
-    if function.body:
-        block(function.body.blocks[0], Scope(ops, arguments, memory, program))
+    if not function.body:
+        return
+    known = (ops, arguments, memory, program)
+    block(function.body.blocks[0], Scope(*known) if order is None else _Reordered(*known, order))
 
 
 def block(code: Block, values: Scope) -> Sequence[Operand]:
