@@ -295,8 +295,8 @@ def chosen_loops(inputs: Inputs) -> tuple[Module, Machine, tuple[Loop, ...]]:
 
 def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: bool) -> Module:
     """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out.
-    `late`: what can be is loaded behind loops. `warps`: of a warpgroup or less, that hold no copies of
-    accumulators which have columns for them."""
+    `late`: what can be is loaded behind loops. `warps` hold no copies of accumulators which have columns for
+    them."""
     from twill.extract.rewrite.accumulator_rows import with_own_rows
     from twill.extract.rewrite.carried_layouts import carried_as_added
     from twill.extract.rewrite.computed_ahead import computed_in_place
@@ -336,7 +336,8 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
     assembled = assembled_apart(module)
-    own = lessened(assembled, min(needed_warps(assembled), warps)) if warps and warps <= WARPS else assembled
+    needed = needed_warps(assembled)
+    own = lessened(assembled, min(needed, warps or needed))
     nested = unflattened(shared_scales(own))
     begun = narrowed(in_registers(broadcast_last(by_dimensions(apart(forwarded(nested))))))
     begun = extremes_narrowed(begun)

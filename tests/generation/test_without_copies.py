@@ -12,10 +12,8 @@ from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.fewer_warps import lessened, needed_warps
 from twill.extract.rewrite.narrow_modules import accumulator_tiles
 from twill.generation.attempts import Attempt
-from twill.generation.candidates import candidates
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
-from twill.generation.loop_nest import NoScheduleError
 from twill.generation.multistage import CLEARLY, multistage, without_copies
 from twill.inputs import Case, Inputs, cases, chosen_loops, origin
 from twill.ir.distribution import distribution
@@ -180,32 +178,9 @@ def test_taken_where_that_is_clearly_faster(monkeypatch: pytest.MonkeyPatch, gai
     assert (found is not first) == gained
 
 
-@pytest.mark.parametrize("fits", [True, False])
-def test_columns_are_divided_where_copies_have_no_schedule(
-    inputs: Inputs, monkeypatch: pytest.MonkeyPatch, made: Generated, fits: bool
-) -> None:
-    tried = list[int | None]()
-
-    def lowered(given: Inputs, session: object) -> Generated:
-        tried.append(given.warps)
-        if given.warps == 4 and fits:
-            return made
-        raise NoScheduleError("too few registers")
-
-    monkeypatch.setattr("twill.generation.candidates._lowered", lowered)
-    if not fits:
-        with pytest.raises(NoScheduleError):
-            candidates(replace(inputs, subtile=1), GenerateOptions(), _quiet)
-        assert tried[:3] == [None, 4, 8]
-        return
-    found, *_ = candidates(replace(inputs, subtile=1, persistent=False), GenerateOptions(), _quiet)
-    assert tried == [None, 4]
-    assert found.program.notes[-1] == "columns for each warp: otherwise too few registers"
-
-
 def test_warps_have_columns_of_their_own(inputs: Inputs) -> None:
     """Of 16 columns two warps have eight each; of four two hold copies."""
-    for warps in (2, 4):
+    for warps in (2, None):
         given, *_ = chosen_loops(replace(inputs, warps=warps))
         spreads = [one for one in given.encodings.values() if isinstance(one, Linear)]
         assert max(len({vector for vector in one.warp if vector == (0, 8)}) for one in spreads) == 1

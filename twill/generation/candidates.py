@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from twill.diagnostics import DefectError, TwillError
 from twill.engine.clock import own_clock
-from twill.extract.rewrite.fewer_warps import needed_warps
 from twill.generation.alike import carried, shape
 from twill.generation.attempts import (
     Attempt,
@@ -43,9 +42,9 @@ from twill.generation.multistage import FEWEST, as_written, multistage, without_
 from twill.generation.refusals import refusals
 from twill.generation.subtiles import COUNT, GAIN, better, divided, matching, note
 from twill.generation.subtiles import searched as of_both_forms
-from twill.inputs import Case, Inputs, cases, origin
+from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
-from twill.ir.schedule import WARPGROUP, Result, Solution
+from twill.ir.schedule import Result, Solution
 from twill.ir.search import IN_FLIGHT, Options, Progress
 from twill.warp.plan import Draft, most_blocks
 from twill.warp.plan import Options as Lowering
@@ -160,7 +159,6 @@ def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
         whole = _lowered(replace(inputs, subtile=inputs.subtile or 1), session)
     except TwillError as refused:
         found = () if decided else _with_sub_tiles(inputs, session, inf)
-        found = found or _without_copies(inputs, session, refused)
         found = found or _with_few_registers(inputs, session, refused) or _spilling(inputs, session, refused)
         if not found:
             raise
@@ -249,20 +247,6 @@ def _least_of_sm(inputs: Inputs, session: _Session) -> float:
         return least_of_sm(cases(_stated(inputs, session)))
     except TwillError:
         return 0.0
-
-
-def _without_copies(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[Generated, ...]:
-    """The kernel whose loops have no schedule otherwise, with the columns of accumulators divided among warps
-    that hold copies of their rows: a thread then holds less, and each warp computes less. (fla's
-    chunk_gdn2_fwd_kernel_inter_solve_fused of four warps on an H200: 0.277 ms, 0.639 with eight that all
-    compute the same.)"""
-    if not isinstance(refused, NoScheduleError) or session.kept or inputs.warps is not None:
-        return ()
-    module = origin(inputs)[0]
-    if module.num_warps > WARPGROUP or needed_warps(module) == module.num_warps:
-        return ()
-    made = _alternative(replace(inputs, subtile=inputs.subtile or 1, warps=WARPGROUP), session)
-    return () if made is None else (noted(made, f"columns for each warp: otherwise {refused.message}"),)
 
 
 def _with_few_registers(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[Generated, ...]:
