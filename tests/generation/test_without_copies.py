@@ -18,7 +18,6 @@ from twill.generation.multistage import CLEARLY, multistage, without_copies
 from twill.inputs import Case, Inputs, cases, chosen_loops, origin
 from twill.ir.distribution import distribution
 from twill.ir.loop import Linear, Module, NvidiaMma
-from twill.ir.search import Progress
 from twill.simulate.check import check
 from twill.warp.plan import Options
 
@@ -61,10 +60,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
 @pytest.fixture(scope="module")
 def made(inputs: Inputs) -> Generated:
     return generate(inputs, GenerateOptions(time_limit=SCHEDULED, check=False))
-
-
-def _quiet(name: str, event: Progress) -> None:
-    pass
 
 
 def module(kernel: str) -> Module:
