@@ -55,7 +55,7 @@ RETRIES = 5
 """Time limits for each loop after which no other kernel is searched for ..."""
 FOUND = 2
 """... and the same where there is one without warnings, which may take longer than the kernel with them."""
-BUILT = 6.0
+BUILT = 3.0
 """Seconds that lowering, simulating and building another kernel count for (about what they take)."""
 CLOSELY = 1.01
 """How many times as long a kernel may take that is predicted to be as fast."""

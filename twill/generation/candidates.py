@@ -159,11 +159,12 @@ def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
         whole = _lowered(replace(inputs, subtile=inputs.subtile or 1), session)
     except TwillError as refused:
         found = () if decided else _with_sub_tiles(inputs, session, inf)
-        found = found or _with_few_registers(inputs, session, refused) or _spilling(inputs, session, refused)
+        found = found or _in_few_registers(inputs, session, _with_more_warps(inputs, session, refused))
+        found = found or _spilling(inputs, session, refused)
         if not found:
             raise
         return found
-    forms = (*_joined(inputs, session, whole), whole)
+    forms = (*_in_few_registers(inputs, session, _joined(inputs, session, whole)), whole)
     if not divided(inputs, whole.cases, list(whole.results.values())):
         return forms
     return (*_with_sub_tiles(inputs, session, pace_of_sm(forms[0])), *forms)
@@ -249,13 +250,13 @@ def _least_of_sm(inputs: Inputs, session: _Session) -> float:
         return 0.0
 
 
-def _with_few_registers(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[Generated, ...]:
-    """The kernel with twice the warps where its loops have no schedule otherwise; before it the one with the
-    warps that it has, where that is predicted to be faster: schedules count registers before ptxas does,
-    which shares those of operations that run one after the other, and may spill nothing. (fla's conjugate
-    gradients for 64 rows and columns on an H200: ptxas has room for tiles that a schedule counts 270
-    registers for.)"""
-    wide = _with_more_warps(inputs, session, refused)
+def _in_few_registers(
+    inputs: Inputs, session: _Session, wide: tuple[Generated, ...]
+) -> tuple[Generated, ...]:
+    """The kernel with twice the warps, and before it the one with the warps that it has, where that is
+    predicted to be faster: schedules count registers before ptxas does, which shares those of operations that
+    run one after the other, and may spill nothing. (fla's conjugate gradients for 64 rows and columns on an
+    H200: ptxas has room for tiles that a schedule counts 270 registers for.)"""
     if not wide or inputs.registers is not None or inputs.spills > 1:
         return wide
     before = pace_of_sm(wide[0])
