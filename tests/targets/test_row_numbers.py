@@ -82,7 +82,8 @@ def test_numbers_that_the_group_that_loads_keeps_are_refused_at_the_line_that_ne
 def test_numbers_of_tiles_that_pass_through_registers_are_loaded_once_and_passed_on() -> None:
     """Each access of `thumbed` would divide twice and look up its page: 32 times in an iteration of a thread."""
     text = target("sm90").source(program("thumbed"))
-    batch = text[text.index("for (uint32_t b_ = 0") : text.index("= gathered<2>")]
+    begin = text.index("for (uint32_t b_ = 0")
+    batch = text[begin : text.index("shared_at<uint16_t>", begin)]
     assert " / size" not in batch
     assert " % size" not in batch
     assert "*(table" not in batch

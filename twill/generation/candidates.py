@@ -72,6 +72,9 @@ JOINING = 1.2
 """How many times as long a thread block of several groups that compute has to take as one of a single group
 of `MORE_WARPS` (estimate; what one group in place of several was predicted to gain, and gained when
 measured, see `attempts.PASSES`)."""
+TIGHTER = 1.2
+"""How many times as long twice the warps have to take as the warps that a kernel has, with tiles in as few
+registers (estimate)."""
 SPILLS = (2, 4, 16)
 """How many times the registers of a thread tiles may take where no loop has a schedule with less, in this
 order."""
@@ -261,8 +264,8 @@ def _in_few_registers(
         return wide
     before = pace_of_sm(wide[0])
     tight = replace(inputs, subtile=inputs.subtile or 1, spills=SPILLS[0])
-    made = _alternative(tight, replace(session, slowest=min(session.slowest, before / JOINING)))
-    if made is None or JOINING * (after := pace_of_sm(made)) > before:
+    made = _alternative(tight, replace(session, slowest=min(session.slowest, before / TIGHTER)))
+    if made is None or TIGHTER * (after := pace_of_sm(made)) > before:
         return wide
     said = f"tiles that a schedule counts more registers for than a thread has: {after:.0f} cycles predicted"
     return (noted(replace(made, form=TIGHT), f"{said}, {before:.0f} of {MORE_WARPS} warps"), *wide)
