@@ -135,7 +135,7 @@ def test_four_warps_hold_what_a_schedule_counts_too_many_registers_for_where_tha
         return lowered(inputs, session)
 
     monkeypatch.setattr(candidates, "_lowered", refused)
-    monkeypatch.setattr(candidates, "JOINING", 0.1 if gained else 100.0)
+    monkeypatch.setattr(candidates, "TIGHTER", 0.1 if gained else 100.0)
     made = generate(replace(BANDS, persistent=False), OPTIONS)
     assert (made.inputs.spills, made.inputs.warps) == ((2, None) if gained else (1, 8))
     assert [one.inputs.warps for one in made.others] == ([8] if gained else [])

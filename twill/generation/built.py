@@ -337,13 +337,13 @@ def _best_retry(
 ) -> Generated | None:
     """The first kernel without warnings that takes about as many simulated cycles as `first`, which has them;
     otherwise the fastest that is found in FOUND, or else RETRIES, times so many seconds. What needs no
-    search is tried later too. If all have warnings, that which spills least of those as fast as `first`, if
+    search is tried in any case. If all have warnings, that which spills least of those as fast as `first`, if
     that is at most half (LESS). Only what may be taken is checked."""
     clock, before, found = own_clock(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
     began, spilling = clock.mark(), list[Compiled]()
     for retry in retries:
         limit = seconds * (FOUND if found else RETRIES)
-        if clock.left(limit, began) <= 0 and (found or retry.searches):
+        if retry.searches and clock.left(limit, began) <= 0:
             continue
         report(retry.what)
         clock.count(BUILT)

@@ -12,7 +12,7 @@ from math import inf
 from twill.diagnostics import TwillError
 from twill.generation.attempts import trips_if_short
 from twill.generation.generated import Generated, pace_of_sm, source
-from twill.generation.spills import COST_OF_LITTLE, Compiled, printed, spills_little, time_of_sm
+from twill.generation.spills import COST_OF_LITTLE, FEW, Compiled, printed, spills_little, time_of_sm
 from twill.ir.channels import Channel
 from twill.ir.program import Launch, Program
 from twill.simulate.predict import busy, intervals, shared
@@ -58,7 +58,7 @@ def in_more_blocks(
         if after > slower or (fitting is not made and after > before):
             continue
         other = printed(replace(built, made=fitting, loading=f"{blocks} thread blocks on an SM"), wanted)
-        if other is None or (other.said and not (spills_little(other) and after <= before)):
+        if other is None or (other.said and not (spills_little(other, FEW) and after <= before)):
             break
         found, before = other, after / COST_OF_LITTLE
         if other.said:
