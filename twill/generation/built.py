@@ -18,13 +18,7 @@ from twill.generation import forms
 from twill.generation.candidates import Solve, solved
 from twill.generation.checked_build import check_beside_build, library, warnings
 from twill.generation.generate import Check, files, generate, notes, right
-from twill.generation.generated import (
-    Generated,
-    GenerateOptions,
-    ProgressCallback,
-    noted,
-    pace_of_sm,
-)
+from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
 from twill.generation.kept_remedies import Remedy, load, place, save
 from twill.generation.kept_searches import kept
 from twill.generation.more_blocks import in_more_blocks, loaded

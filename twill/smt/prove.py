@@ -76,7 +76,7 @@ class _End:
         return own_clock().left(self._seconds, self._began)
 
 
-def _projection_refuted(result: Result, begun: Confirmation, end: "_End") -> str | None:
+def _projection_refuted(result: Result, begun: Confirmation, end: _End) -> str | None:
     """The engines that refute the projection on record, where it rests on one."""
     found: list[str] = []
     names = tuple(name for name in PROJECTED if _decides(name, result, joint=True))
@@ -104,7 +104,7 @@ def _projected(problem: Problem, begun: Confirmation) -> list[tuple[Problem, int
     return [(piece, most) for piece in slots.pieces(problem, load)] if load is not None else []
 
 
-def _whole_refuted(result: Result, begun: Confirmation, end: "_End", joint: bool) -> Confirmation:
+def _whole_refuted(result: Result, begun: Confirmation, end: _End, joint: bool) -> Confirmation:
     """The whole problem for more and more iterations in flight, until no engine decides."""
     names = tuple(name for name in ORDER if name != begun.recorded and _decides(name, result, joint))
     found = begun
@@ -120,7 +120,7 @@ def _whole_refuted(result: Result, begun: Confirmation, end: "_End", joint: bool
 
 
 def _probes(
-    names: tuple[str, ...], problem: Problem, interval: Time, in_flight: int, end: "_End", *, joint: bool
+    names: tuple[str, ...], problem: Problem, interval: Time, in_flight: int, end: _End, *, joint: bool
 ) -> Iterator[Probe]:
     """One engine after the other, each with a share of the time that is left."""
     for name in names:

@@ -19,7 +19,6 @@ __device__ __forceinline__ float exp2_approx(float x) {
     return y;
 }
 
-/// The smaller of two numbers; NaN where one is none (min.NaN.f32).
 /// From -most to most; of NaN one of both.
 __device__ __forceinline__ float clamp_magnitude(float x, float most) {
     float d;
@@ -27,6 +26,7 @@ __device__ __forceinline__ float clamp_magnitude(float x, float most) {
     return d;
 }
 
+/// The smaller of two numbers; NaN where one is none (min.NaN.f32).
 __device__ __forceinline__ float min_nanf(float a, float b) {
     float smaller;
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
