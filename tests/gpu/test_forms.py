@@ -25,7 +25,7 @@ from twill.simulate.interpret import interpret
 
 pytestmark = pytest.mark.gpu(*ANY)
 
-NUMBERS = {
+NUMBERS: dict[str, float] = {
     "M": 256,
     "N": 256,
     "K": 256,
@@ -36,6 +36,7 @@ NUMBERS = {
     "steps": 4,
     "which": 1,
     "taps": 2,
+    "D": 48,
     "first": 8,
     "heads": 1,
     "slope": 0.125,

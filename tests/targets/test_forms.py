@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.gpu import test_forms as on_a_gpu
 from tests.kernels.builds import assembled
 from tests.kernels.programs import FORMS, loops, program
 from tests.simulate.test_values import grid
+from twill.ir.loop import Pointer
 from twill.simulate.compare import compare
 from twill.simulate.explore import explore, same
 from twill.targets.hopper import TARGET, source
@@ -47,6 +49,12 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
     )
     assert all(one.good for one in found), found
     assert any(one.changed for one in found)
+
+
+@pytest.mark.parametrize("kernel", FORMS)
+def test_the_tests_on_a_gpu_have_a_number_for_every_scalar(kernel: str) -> None:
+    scalars = [arg for arg in program(kernel).function.args if not isinstance(arg.type, Pointer)]
+    assert {arg.name.lstrip("%") for arg in scalars} <= set(on_a_gpu.NUMBERS)
 
 
 SERIALIZED = ("recalled_kernel", "recalled_tma_kernel")
