@@ -5,11 +5,11 @@ and circuit, and the effect of lifting each of them, and each limit, alone and i
 whose lower bound shows that it cannot help is not solved.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
+from twill.engine.clock import Limit
 from twill.ir.problem import Edge, Operation, Problem, Time
 from twill.ir.schedule import Result, Status
 from twill.modulo.bounds import bounds, recurrence_bound, resource_bound
@@ -79,24 +79,24 @@ def explained(
 ) -> Explanation:
     """Explain a result. At most `pairs` pairs are solved, and none is begun after `seconds`; bounds are
     always computed. `begin` is called before each change. `further` changes are tried alone."""
-    problem, deadline = result.problem, time.monotonic() + seconds
+    problem, limit = result.problem, Limit(seconds)
     found = bottlenecks(problem)
     changes = tuple(_changes(result, found))
     tried = [(change,) for change in (*further, *changes)]
-    singles = tuple(_effects(result, tried, solve, deadline, begin))
+    singles = tuple(_effects(result, tried, solve, limit, begin))
     best = {effect.changes[0]: _value(effect) for effect in singles}
     candidates = _candidates(result, changes, best)[:pairs]
-    doubles = _effects(result, candidates, solve, deadline, begin)
+    doubles = _effects(result, candidates, solve, limit, begin)
     gaining = (effect for effect in doubles if _value(effect) < min(best[name] for name in effect.changes))
     return Explanation(result, found, tuple(sorted(singles, key=_value)), tuple(sorted(gaining, key=_value)))
 
 
 def _effects(
-    result: Result, tried: Sequence[Sequence[Change]], solve: Solve, deadline: float, begin: Begin
+    result: Result, tried: Sequence[Sequence[Change]], solve: Solve, limit: Limit, begin: Begin
 ) -> Iterator[Effect]:
     for number, changes in enumerate(tried, 1):
         begin(number, len(tried), tuple(change.name for change in changes))
-        yield _effect(result, changes, solve, deadline)
+        yield _effect(result, changes, solve, limit)
 
 
 def _value(effect: Effect) -> tuple[Time, Time]:
@@ -199,8 +199,8 @@ def _interval(result: Result) -> Time:
     return result.solution.interval if result.solution else 1 << 60
 
 
-def _effect(result: Result, changes: Sequence[Change], solve: Solve, deadline: float) -> Effect:
-    """The loop after the changes; not solved where the lower bound excludes a gain, or past the deadline."""
+def _effect(result: Result, changes: Sequence[Change], solve: Solve, limit: Limit) -> Effect:
+    """The loop after the changes; not solved where the lower bound excludes a gain, or past the limit."""
     problem = result.problem
     for change in changes:
         problem = change.apply(problem)
@@ -208,7 +208,7 @@ def _effect(result: Result, changes: Sequence[Change], solve: Solve, deadline: f
     now = result.solution.interval if result.solution else None
     if now is not None and low >= now:
         return Effect(names, now, low, "optimal", what, False)
-    if time.monotonic() > deadline:
+    if not limit.left:
         return Effect(names, now, low, "feasible" if now else "unknown", what, False)
     found = solve(problem)
     interval = min((one for one in (found.solution and found.solution.interval, now) if one), default=None)

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 import click
 
 from twill.cli import worker
-from twill.cli.options import Command, Option, Seconds, input_options, inputs, prepared, what_if_options
+from twill.cli.options import (
+    COUNTED,
+    Command,
+    Option,
+    Seconds,
+    input_options,
+    inputs,
+    prepared,
+    what_if_options,
+)
 
 if TYPE_CHECKING:
     from twill.files import ScheduleDocument
@@ -29,7 +38,12 @@ if TYPE_CHECKING:
     ),
 )
 @click.option(
-    "--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For --prove."
+    "--time-limit",
+    type=Seconds(),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help=f"For --prove, {COUNTED}.",
 )
 @click.pass_context
 def check(

@@ -9,6 +9,7 @@ import click
 
 from twill.cli import worker
 from twill.cli.options import (
+    COUNTED,
     Command,
     CommandOptions,
     Folder,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit per query.",
+    help=f"Time limit per query, {COUNTED}.",
 )
 @click.option(
     "--total",
@@ -79,8 +80,7 @@ def explain(spec: str, out: Path | None, as_json: bool, **options: Option) -> No
 
 def _explained(case: "Case", requested: "Inputs", options: CommandOptions) -> "Explanation":
     def work(on_progress: Callable[..., None]) -> "Explanation":
-        import time
-
+        from twill.engine.clock import Limit
         from twill.explain import explained
         from twill.generation.subtiles import change
         from twill.ir.problem import Problem
@@ -93,14 +93,14 @@ def _explained(case: "Case", requested: "Inputs", options: CommandOptions) -> "E
 
         def begin(number: int, total: int, changes: tuple[str, ...]) -> None:
             what = f"change {number} of {total}: without {' and '.join(changes)}"
-            on_progress(case.name, Progress(time.monotonic() - started, "explain", 0, "note", what))
+            on_progress(case.name, Progress(limit.began.ago, "explain", 0, "note", what))
 
         def query(problem: Problem) -> Result:
-            left = max(1.0, started + options["total"] - time.monotonic())
+            left = max(1.0, limit.left)
             return solved(problem, Options(time_limit=min(options["time_limit"], left), explain=False))
 
         base = solved(case.problem, Options(time_limit=max(60.0, options["time_limit"])))
-        started = time.monotonic()
+        limit = Limit(options["total"])
         further = change(requested, case)
         return explained(base, query, options["pairs"], options["total"], begin, further)
 

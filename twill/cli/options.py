@@ -32,6 +32,9 @@ def inputs(spec: str, options: CommandOptions) -> Inputs:
     return Inputs(spec, pins=pins, **{name: value for name, value in options.items() if name in names})
 
 
+COUNTED = "in seconds of an idle core, counted by work done: a busy machine takes longer and finds the same"
+"""What the seconds of a time limit are (`twill.engine.clock`), for its help text."""
+
 LARGE = 1_000_000
 """Bytes above which reading a file is announced."""
 
@@ -287,7 +290,7 @@ program_options = _group(
         default=60.0,
         show_default=True,
         metavar="SECONDS",
-        help="Time limit for scheduling each loop.",
+        help=f"Time limit for scheduling each loop, {COUNTED}.",
     ),
 )
 """Options of the lowering from a schedule to warp programs."""

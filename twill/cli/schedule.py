@@ -16,6 +16,7 @@ import click
 
 from twill.cli import worker
 from twill.cli.options import (
+    COUNTED,
     Command,
     CommandOptions,
     Folder,
@@ -68,7 +69,12 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
     help="Solver; auto is a portfolio.",
 )
 @click.option(
-    "--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For each loop."
+    "--time-limit",
+    type=Seconds(),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help=f"For each loop, {COUNTED}.",
 )
 @click.option(
     "--max-in-flight",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from twill.cli import worker
-from twill.cli.options import Command, CommandOptions, Folder, Option, Pair, Seconds, what_if_options
+from twill.cli.options import COUNTED, Command, CommandOptions, Folder, Option, Pair, Seconds, what_if_options
 
 if TYPE_CHECKING:
     from twill.bench.ranking import Built, Ranking
@@ -69,7 +69,7 @@ ROUNDS = 15
     default=20.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit per loop.",
+    help=f"Time limit per loop, {COUNTED}.",
 )
 @click.option(
     "--out", type=Folder(), default=Path("sweep"), show_default=True, metavar="DIR", help="Output folder."

@@ -83,3 +83,16 @@ def own_clock() -> Clock:
         found = Clock()
         _OWN.set(found)
     return found
+
+
+class Limit:
+    """A time limit that begins now, on the clock of this thread."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._clock = seconds, own_clock()
+        self.began = self._clock.mark()
+
+    @property
+    def left(self) -> float:
+        """Counted seconds until its end: 0 from then on."""
+        return self._clock.left(self._seconds, self.began)

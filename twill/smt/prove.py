@@ -10,7 +10,7 @@ first: a defect of the projection does not confirm itself either.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from twill.engine.clock import own_clock
+from twill.engine.clock import Limit, own_clock
 from twill.engine.probe import FEW, Budget, Engine, Feasible, Probe
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Result
@@ -58,31 +58,20 @@ def confirm(result: Result, time_limit: float, *, joint: bool = True) -> Confirm
     record = _record(result)
     if record is None:
         return None
-    end = _End(time_limit)
+    end = Limit(time_limit)
     most = record.max_in_flight or result.max_in_flight
     begun = Confirmation(result.proved - 1, most, record.by)
     begun = replace(begun, projected=_projection_refuted(result, begun, end))
     return _whole_refuted(result, begun, end, joint)
 
 
-class _End:
-    """Of a time limit that begins now."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self._began = seconds, own_clock().mark()
-
-    @property
-    def left(self) -> float:
-        return own_clock().left(self._seconds, self._began)
-
-
-def _projection_refuted(result: Result, begun: Confirmation, end: _End) -> str | None:
+def _projection_refuted(result: Result, begun: Confirmation, end: Limit) -> str | None:
     """The engines that refute the projection on record, where it rests on one."""
     found: list[str] = []
     names = tuple(name for name in PROJECTED if _decides(name, result, joint=True))
     pieces = _projected(result.problem, begun)
     for left, (piece, most) in zip(range(len(pieces), 0, -1), pieces, strict=True):
-        until = end if left == 1 else _End(end.left / left)
+        until = end if left == 1 else Limit(end.left / left)
         probes = _probes(names, piece, begun.interval, most, until, joint=True)
         probe = next((probe for probe in probes if probe.conclusive), None)
         if probe is None or not probe.refuted:
@@ -104,7 +93,7 @@ def _projected(problem: Problem, begun: Confirmation) -> list[tuple[Problem, int
     return [(piece, most) for piece in slots.pieces(problem, load)] if load is not None else []
 
 
-def _whole_refuted(result: Result, begun: Confirmation, end: _End, joint: bool) -> Confirmation:
+def _whole_refuted(result: Result, begun: Confirmation, end: Limit, joint: bool) -> Confirmation:
     """The whole problem for more and more iterations in flight, until no engine decides."""
     names = tuple(name for name in ORDER if name != begun.recorded and _decides(name, result, joint))
     found = begun
@@ -120,7 +109,7 @@ def _whole_refuted(result: Result, begun: Confirmation, end: _End, joint: bool) 
 
 
 def _probes(
-    names: tuple[str, ...], problem: Problem, interval: Time, in_flight: int, end: _End, *, joint: bool
+    names: tuple[str, ...], problem: Problem, interval: Time, in_flight: int, end: Limit, *, joint: bool
 ) -> Iterator[Probe]:
     """One engine after the other, each with a share of the time that is left."""
     for name in names:
