@@ -74,7 +74,9 @@ def test_agrees_with_the_exhaustive_search(block: int, patience: int) -> None:
             answer = best(problem, interval, in_flight, left=[5000])
         except TooLargeError:
             continue
-        decision = benders.decide(problem, interval, in_flight, joint=True, step=step, patience=patience)
+        decision = benders.probe(
+            problem, interval, in_flight, joint=True, step=step, patience=patience
+        ).outcome
         solution = found_by(decision)
         assert what(decision) == ("feasible" if answer else "infeasible"), f"seed {seed}, step {step}"
         statuses.add((what(decision), step > 1))
@@ -90,8 +92,8 @@ def test_agrees_with_sat_where_times_are_no_multiples_of_the_step() -> None:
     for random, problem in _loops(range(100)):
         step, in_flight = random.randint(2, 5), random.randint(1, 3)
         interval = bounds(problem).value + random.randint(0, 16)
-        decision = benders.decide(problem, interval, in_flight, joint=True, step=step)
-        assert what(decision) == what(sat.decide(problem, interval, in_flight, joint=True))
+        decision = benders.probe(problem, interval, in_flight, joint=True, step=step).outcome
+        assert what(decision) == what(sat.probe(problem, interval, in_flight, joint=True).outcome)
         statuses.add(what(decision))
     assert statuses == {"feasible", "infeasible"}
 
@@ -110,20 +112,20 @@ def test_a_partition_that_fails_is_not_the_last_word(monkeypatch: pytest.MonkeyP
     for seed in range(7300, 7330):
         problem = _monotone(tiny_problem(Random(seed), 4))
         before = len(tried)
-        benders.decide(problem, 6, 2, joint=True, step=6)
+        benders.probe(problem, 6, 2, joint=True, step=6)
         assert len(set(tried[before:])) == len(tried) - before, f"seed {seed}"
     assert len(tried) > 20
 
 
 def test_undecided_partitions_make_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = figure1().problem
-    assert what(benders.decide(problem, 1, 2, joint=True, step=2)) == "infeasible"
+    assert what(benders.probe(problem, 1, 2, joint=True, step=2).outcome) == "infeasible"
 
     def give_up(*given: object, **how: object) -> Probe:
         return Probe(Unknown(), "cpsat")
 
     monkeypatch.setattr(benders.cpsat, "attempt", give_up)
-    assert what(benders.decide(problem, 1, 2, joint=True, step=2)) == "timeout"
+    assert what(benders.probe(problem, 1, 2, joint=True, step=2).outcome) == "timeout"
 
 
 def test_an_attempt_carries_the_decision_over() -> None:

@@ -27,9 +27,9 @@ from twill.verify.check import check
 
 def test_figure_1_needs_an_interval_of_two() -> None:
     problem = figure1().problem
-    assert what(sat.decide(problem, 1, 4, joint=False)) == "infeasible"
-    assert what(sat.decide(problem, 2, 1, joint=False)) == "infeasible"
-    solution = found_by(sat.decide(problem, 2, 2, joint=False))
+    assert what(sat.probe(problem, 1, 4, joint=False).outcome) == "infeasible"
+    assert what(sat.probe(problem, 2, 1, joint=False).outcome) == "infeasible"
+    solution = found_by(sat.probe(problem, 2, 2, joint=False).outcome)
     assert solution is not None
     assert check(problem, solution, joint=False) == ()
 
@@ -45,7 +45,7 @@ def test_agrees_with_the_exhaustive_search(block: int) -> None:
             answer = best(problem, interval, in_flight, joint=joint, left=[5000])
         except TooLargeError:
             continue
-        decision = sat.decide(problem, interval, in_flight, joint=joint)
+        decision = sat.probe(problem, interval, in_flight, joint=joint).outcome
         solution = found_by(decision)
         statuses.add(what(decision))
         assert (solution is not None) == (answer is not None), f"seed {seed}"
@@ -68,7 +68,7 @@ def test_waits_that_divide_operations_agree_with_the_exhaustive_search() -> None
             relieved += answer is not None and best(plain, interval, 2, left=[5000]) is None
         except TooLargeError:
             continue
-        decided = found_by(sat.decide(problem, interval, 2, joint=True))
+        decided = found_by(sat.probe(problem, interval, 2, joint=True).outcome)
         for solution in (decided, cpsat.attempt(problem, interval, 2).solution):
             assert (solution is not None) == (answer is not None), f"seed {seed}"
             assert solution is None or check(problem, solution) == (), f"seed {seed}"
@@ -77,14 +77,14 @@ def test_waits_that_divide_operations_agree_with_the_exhaustive_search() -> None
 
 def test_attention_on_raw_cycles_holds() -> None:
     problem = attention().problem
-    solution = found_by(sat.decide(problem, 2112, 2, joint=True))
+    solution = found_by(sat.probe(problem, 2112, 2, joint=True).outcome)
     assert solution is not None
     assert check(problem, solution) == ()
 
 
 def test_a_formula_that_outgrows_memory_gives_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formulas, "LARGEST", 1000)
-    assert what(sat.decide(attention().problem, 2112, 2, joint=True)) == "timeout"
+    assert what(sat.probe(attention().problem, 2112, 2, joint=True).outcome) == "timeout"
 
 
 def pigeons(count: int, holes: int) -> Problem:

@@ -32,11 +32,11 @@ def exhausted_cpsat() -> None:
 
 def exhausted_sat() -> None:
     """One conflict for a problem that needs thousands."""
-    assert sat.decide(pigeons(40, 8), 79, 3, joint=True, work=1e-6) == Unknown("work")
+    assert sat.probe(pigeons(40, 8), 79, 3, joint=True, work=1e-6).outcome == Unknown("work")
 
 
 def exhausted_benders() -> None:
-    assert benders.decide(attention().problem, INTERVAL, 2, joint=True, work=1e-6) == Unknown("work")
+    assert benders.probe(attention().problem, INTERVAL, 2, joint=True, work=1e-6).outcome == Unknown("work")
 
 
 def exhausted_search() -> None:

@@ -29,7 +29,9 @@ def test_agrees_with_sat_and_its_schedules_hold() -> None:
         decision = yices.decide(problem, interval, in_flight, joint=True)
         solution = found_by(decision)
         statuses.add(what(decision))
-        assert what(decision) == what(sat.decide(problem, interval, in_flight, joint=True)), f"seed {seed}"
+        assert what(decision) == what(sat.probe(problem, interval, in_flight, joint=True).outcome), (
+            f"seed {seed}"
+        )
         assert solution is None or check(problem, solution) == (), f"seed {seed}"
     assert statuses == {"feasible", "infeasible"}
 
@@ -73,4 +75,4 @@ def test_printed_liveness_misses_what_is_carried_into_the_program() -> None:
     )
     found = printed.search(problem, 20.0)
     assert found.interval == 4
-    assert what(sat.decide(problem, 4, 3, joint=True)) == "infeasible"
+    assert what(sat.probe(problem, 4, 3, joint=True).outcome) == "infeasible"

@@ -49,7 +49,7 @@ FOREVER = 3600.0
 """No wall-clock limit within the process: the one that waits for it ends it."""
 
 
-def decide(
+def probe(
     problem: Problem,
     interval: Time,
     in_flight: int,
@@ -59,50 +59,23 @@ def decide(
     work: float | None = None,
     step: Time | None = None,
     patience: int = PATIENCE,
-) -> Outcome:
-    """The outcome at one interval, for monotone problems.
+) -> Probe:
+    """The outcome at one interval, for monotone problems, with the work that it took.
 
     `step` is what times of the master problem are multiples of, `patience` how many partitions may fail
     before their conflicts are analysed. `Refuted` where the master problem ran out of partitions, each
     refuted on exact times; `Unknown` where CP-SAT left one undecided or the budget of work ran out.
     """
     meter = _Meter(float("inf") if work is None else work)
-    return _decided(problem, interval, in_flight, joint, meter, step, patience)
-
-
-def probe(
-    problem: Problem,
-    interval: Time,
-    in_flight: int,
-    *,
-    joint: bool,
-    time_limit: float = 0,
-    work: float | None = None,
-) -> Probe:
-    """The same with the work that it took."""
-    meter = _Meter(float("inf") if work is None else work)
-    outcome = _decided(problem, interval, in_flight, joint, meter, None, PATIENCE)
-    return Probe(outcome, "benders", work=meter.spent, counted=SEARCHED * meter.spent)
-
-
-def _decided(
-    problem: Problem,
-    interval: Time,
-    in_flight: int,
-    joint: bool,
-    meter: "_Meter",
-    step: Time | None,
-    patience: int,
-) -> Outcome:
+    units = max(1, interval // UNITS) if step is None else step
     try:
-        master = _Master.of(
-            problem, interval, in_flight, joint, max(1, interval // UNITS) if step is None else step
-        )
+        master = _Master.of(problem, interval, in_flight, joint, units)
     except boolean.TooLargeError:
-        return Unknown("size")
+        return Probe(Unknown("size"), "benders")
     if master is None:
-        return Refuted()
-    return _partition_by_partition(master, _Exact(problem, interval, joint, meter), in_flight, patience)
+        return Probe(Refuted(), "benders")
+    outcome = _partition_by_partition(master, _Exact(problem, interval, joint, meter), in_flight, patience)
+    return Probe(outcome, "benders", work=meter.spent, counted=SEARCHED * meter.spent)
 
 
 def _partition_by_partition(master: "_Master", exact: "_Exact", in_flight: int, patience: int) -> Outcome:

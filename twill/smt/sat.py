@@ -1,7 +1,7 @@
 # pyright: reportUnknownMemberType=false
 """The SAT engine: the boolean formulation as clauses, decided by Glucose.
 
-Fast at refuting tight loops, on times up to a few thousand units. `decide` takes as long as it takes;
+Fast at refuting tight loops, on times up to a few thousand units. `probe` takes as long as it takes;
 `attempt` runs it in a process of its own.
 """
 
@@ -14,7 +14,7 @@ from pysat.solvers import Solver
 from twill.engine import boolean
 from twill.engine.boolean.cnf import clausify
 from twill.engine.clock import SEARCHED
-from twill.engine.probe import Outcome, Probe, Refuted, Unknown
+from twill.engine.probe import Probe, Refuted, Unknown
 from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
 
@@ -23,19 +23,6 @@ SOLVER = "glucose4"  # faster than CaDiCaL on these formulas, for both results
 
 CONFLICTS = 4000
 """Conflicts that count as one deterministic second: about what Glucose takes for them on these formulas."""
-
-
-def decide(
-    problem: Problem,
-    interval: Time,
-    in_flight: int,
-    *,
-    joint: bool,
-    time_limit: float = 0,
-    work: float | None = None,
-) -> Outcome:
-    """The outcome at one interval; a budget of work limits the conflicts."""
-    return boolean.decide(lambda formula: satisfy(formula, work), problem, interval, in_flight, joint=joint)
 
 
 def probe(
@@ -47,7 +34,7 @@ def probe(
     time_limit: float = 0,
     work: float | None = None,
 ) -> Probe:
-    """The same with the work that it took."""
+    """The outcome at one interval, with the work that it took; a budget of work limits the conflicts."""
     taken = [0.0]
     outcome = boolean.decide(
         lambda formula: satisfy(formula, work, taken.append), problem, interval, in_flight, joint=joint
