@@ -10,7 +10,6 @@ from twill.extract.rewrite.prefetched import loaded_in_place
 from twill.ir.loop import Loop, Module, Op, Tensor
 from twill.ops.table import role
 
-
 KINDS = {"%b": "i8", "%c": "f32"}
 ZEROS = {"%b": "0", "%c": "0.000000e+00"}
 

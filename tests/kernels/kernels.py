@@ -3098,7 +3098,9 @@ TWILL = {
     "strided": {**HALF, **SIZES, "STEPS": 10, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4},
     "bytes_ahead": {
         **HALF,
-        **{"b": "*i8:16", "scales": "*fp16:16", "c": "*fp32:16"},
+        "b": "*i8:16",
+        "scales": "*fp16:16",
+        "c": "*fp32:16",
         **SIZES,
         "BLOCK_M": 64,
         "BLOCK_N": 64,

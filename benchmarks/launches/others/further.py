@@ -50,7 +50,7 @@ def scores_of_parts(heads: int, queries: int, keys: int, width: int = 128) -> Ca
 
 
 def scores_of_pages(lengths: Sequence[int], new: int = 64, heads: int = 16, width: int = 128) -> Case:
-    """`new` tokens of each sequence at its end, keys in pages of 64; the sum over heads of what is positive."""
+    """`new` tokens of each sequence at its end, keys in pages of 64; sums of what is positive."""
     batch, pages = len(lengths), ceil(max(lengths) / 64)
     rows, columns = batch * new, pages * 64
     visible = [length - new + 1 + one for length in lengths for one in range(new)]

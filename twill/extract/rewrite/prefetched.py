@@ -185,9 +185,7 @@ def _one(
             yield rename(text_of(module, op))
 
 
-def _load(
-    module: Module, load: Op, rename: Callable[[str], str], later: str, prefix: str
-) -> Iterator[str]:
+def _load(module: Module, load: Op, rename: Callable[[str], str], later: str, prefix: str) -> Iterator[str]:
     """A load with other names, under the condition that there is an iteration before."""
     kind, operands = load.result.type, [rename(value.name) for value in load.operands]
     mask, there = truths(module, kind), later
