@@ -53,6 +53,15 @@ def test_what_is_made_of_it_has_a_text_in_cuda() -> None:
         assert expression(op, names) is not None
 
 
+def test_lines_stay_lines_in_cuda() -> None:
+    """A line break is written as two digits in TTGIR: PTX knows no such escape."""
+    first, *_ = assembly(assembled_apart(read(TEXT, "words.ttgir")))
+    assert "{\n .reg .b32 w;\n and.b32" in str(first.attributes["asm_string"])
+    expression = TABLE["tt.elementwise_inline_asm"].c
+    assert expression is not None
+    assert r"{\n .reg .b32 w;\n and.b32" in str(expression(first, ["x0"]))
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -1418,6 +1418,31 @@ def ahead(
 
 
 @triton.jit
+def bytes_ahead(
+    a, b, scales, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b, where b holds bytes and each BLOCK_K of its rows have scales of the columns: both are loaded
+    by the iteration before."""
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    a_ptrs, b_ptrs, scale_ptrs = a + m[:, None] * K + k[None, :], b + k[:, None] * N + n[None, :], scales + n
+    y, scale = tl.load(b_ptrs), tl.load(scale_ptrs)[None, :]
+    for i in range(0, K, BLOCK_K):
+        y_now = y.to(tl.float16) * scale
+        b_ptrs += BLOCK_K * N
+        scale_ptrs += N
+        more = i + BLOCK_K < K
+        y, scale = tl.load(b_ptrs, mask=more), tl.load(scale_ptrs, mask=more)[None, :]
+        acc = tl.dot(tl.load(a_ptrs), y_now, acc)
+        a_ptrs += BLOCK_K
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
 def strips(
     a, b, c, M, N, K, taps, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3071,6 +3096,17 @@ TWILL = {
         "num_warps": 4,
     },
     "strided": {**HALF, **SIZES, "STEPS": 10, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4},
+    "bytes_ahead": {
+        **HALF,
+        "b": "*i8:16",
+        "scales": "*fp16:16",
+        "c": "*fp32:16",
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
+    },
     "ahead": {
         **HALF,
         **dict.fromkeys(("scales", "c"), "*fp32:16"),
@@ -3590,6 +3626,7 @@ VARIANTS = {
         {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32},
     ),
     "ahead": ("ahead", {}),
+    "bytes_ahead": ("bytes_ahead", {}),
     "walled": ("walled", {}),
     "highest_bytes": ("highest_bytes", {}),
     "strips": ("strips", {}),

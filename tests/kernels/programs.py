@@ -94,6 +94,7 @@ FORMS = (
     "matmul_outer_tf32",
     "walled",
     "ahead",
+    "bytes_ahead",
     *("matmul_32_tf32", "matmul_32_e4m3", "matmul_32_integer", "matmul_32_half"),
     *("nearest", "nearest_across", "nearest_32"),
     *(

@@ -7,6 +7,7 @@ nesting.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -21,6 +22,9 @@ MAX_NESTING = 60
 """Levels of regions, types, attributes and locations together; real kernels stay below 20."""
 
 CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
+
+_ESCAPED = re.compile(rb'\\(["\\nt]|[0-9A-Fa-f]{2})')
+_LETTERS = {b"n": b"\n", b"t": b"\t"}
 
 T = TypeVar("T")
 
@@ -229,5 +233,10 @@ def is_float(dtype: str | None) -> bool:
 
 
 def unquoted(text: str) -> str:
-    """The characters of a quoted string; escapes other than the quote and the backslash stay as written."""
-    return text[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    """The characters of a quoted string, in which MLIR escapes bytes as two hexadecimal digits."""
+    return _ESCAPED.sub(_unescaped, text[1:-1].encode(errors="replace")).decode(errors="replace")
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    escaped = found.group(1)
+    return bytes.fromhex(escaped.decode()) if len(escaped) == 2 else _LETTERS.get(escaped, escaped)

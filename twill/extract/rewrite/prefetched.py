@@ -1,14 +1,15 @@
-"""Vectors that a loop loads for its next iteration, loaded where they are read.
+"""Tiles that a loop loads for its next iteration, loaded where they are read.
 
-A kernel that loads indices or decay factors one iteration ahead by hand carries what it loaded. The schedule
-loads ahead anyway, and what is carried would have to stay in the group that reads it. Takes a module; gives
-the same in which each iteration loads the vector again, with the addresses and the mask of the iteration
-before, and the first one takes the initial value. Only where these follow from the induction variable alone,
-and the loop stores nothing through the same argument. Lines stay where they are.
+A kernel that loads indices, decay factors or packed weights one iteration ahead by hand carries what it
+loaded, or a view of it. The schedule loads ahead anyway, and what is carried would have to stay in the group
+that reads it, which a tile that another group copies can not. Takes a module; gives the same in which each
+iteration loads the tile again, with the addresses and the mask of the iteration before, and the first one
+takes the initial value. Only where these follow from the induction variable alone, and the loop stores
+nothing through the same arguments. Lines stay where they are.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -30,11 +31,16 @@ class _Prefetched:
     """Among the carried values."""
     carried: Carried
     cone: tuple[Op, ...]
-    """What the next iteration's vector follows from, its load at last, in order."""
+    """What the next iteration's tile follows from, in order: its load, and views of that at last."""
+
+    @property
+    def loads(self) -> tuple[Op, ...]:
+        """That of the tile at last, after those of its addresses."""
+        return tuple(op for op in self.cone if role(op) == "pointer_load")
 
 
 def loaded_in_place(module: Module) -> Module:
-    """The module itself where no loop carries such a vector."""
+    """The module itself where no loop carries such a tile."""
     for number, path in enumerate([loop.path for loop in loops(module)]):
         loop = next(one for one in loops(module) if one.path == path)
         found = tuple(_prefetched(module, loop)) if loop.innermost and loop.tensor_ops else ()
@@ -53,15 +59,25 @@ def _prefetched(module: Module, loop: Loop) -> Iterator[_Prefetched]:
     makers = {value.id: op for op in loop.ops for value in op.results}
     given = {one.arg.id for one in loop.carried}
     for position, carried in enumerate(loop.carried):
-        load = makers.get(carried.yielded.id)
-        addresses = cone(makers, load, given) if load is not None and role(load) == "pointer_load" else None
+        made = makers.get(carried.yielded.id)
+        ops = cone(makers, made, given) if made is not None and _loaded(makers, made) else None
         last = loop.body.ops[-1]
         used = any(user is last for user in users.get(carried.arg.id, ()))
-        if not addresses or used or users.get(carried.result.id) or not _vector(module, carried.arg):
+        if not ops or used or users.get(carried.result.id) or not _tile(module, carried.arg):
             continue
-        read = _beginning(everywhere, addresses[-1])
-        if not stores or (None not in {read, *written} and read not in written):
-            yield _Prefetched(position, carried, addresses)
+        one = _Prefetched(position, carried, ops)
+        read = {_beginning(everywhere, load) for load in one.loads}
+        if not stores or (None not in read | written and not read & written):
+            yield one
+
+
+def _loaded(makers: Mapping[int, Op], op: Op) -> bool:
+    """It loads from memory, or views what an operation of the loop loads."""
+    while (row := lookup(op.name)) and row.kind == "view" and len(op.operands) == 1:
+        if (before := makers.get(op.operands[0].id)) is None:
+            return False
+        op = before
+    return role(op) == "pointer_load"
 
 
 def _beginning(makers: Mapping[int, Op], access: Op) -> int | None:
@@ -71,10 +87,8 @@ def _beginning(makers: Mapping[int, Op], access: Op) -> int | None:
     return found.id if found is not None else None
 
 
-def _vector(module: Module, value: Value) -> bool:
-    kind = value.type
-    few = isinstance(kind, Tensor) and sum(size > 1 for size in kind.shape) <= 1
-    return few and type_text(module, kind) is not None
+def _tile(module: Module, value: Value) -> bool:
+    return isinstance(value.type, Tensor) and type_text(module, value.type) is not None
 
 
 def cone(makers: Mapping[int, Op], last: Op, carried: set[int]) -> tuple[Op, ...] | None:
@@ -113,13 +127,18 @@ def _edits(module: Module, loop: Loop, found: tuple[_Prefetched, ...], number: i
 
 
 def _unread(module: Module, loop: Loop, found: tuple[_Prefetched, ...]) -> Iterator[Edit]:
-    """The loads themselves go where nothing else reads them."""
+    """The loads themselves, and their views, go where nothing else reads them."""
     users, last = loop.function.users(), loop.body.ops[-1]
     gone = {one.position for one in found}
     other = {one.yielded.id for position, one in enumerate(loop.carried) if position not in gone}
-    loads = {one.cone[-1].index for one in found if one.carried.yielded.id not in other}
+    unread = set[int]()
+    for one in found:
+        for op in reversed(one.cone[one.cone.index(one.loads[-1]) :]):
+            readers = {user.index for user in users.get(op.result.id, ())}
+            if op.result.id not in other and readers <= unread | {last.index}:
+                unread.add(op.index)
     for op, following in pairwise(loop.body.ops):
-        if op.index in loads and all(user is last for user in users.get(op.result.id, ())):
+        if op.index in unread:
             yield blanked(module, op.span.start, following.span.start)
 
 
@@ -128,7 +147,7 @@ def _current(number: int, one: _Prefetched) -> str:
 
 
 def _lines(module: Module, loop: Loop, found: tuple[_Prefetched, ...], number: int) -> Iterator[str]:
-    """The vectors of this iteration."""
+    """The tiles of this iteration."""
     assert loop.induction is not None
     assert loop.lower is not None
     assert loop.step is not None
@@ -152,18 +171,30 @@ def _lines(module: Module, loop: Loop, found: tuple[_Prefetched, ...], number: i
 def _one(
     module: Module, one: _Prefetched, renamed: Mapping[str, str], later: str, prefix: str
 ) -> Iterator[str]:
-    """The cone of a load again, for the iteration before; the load under the condition that there is one."""
+    """The cone again, for the iteration before; its loads under the condition that there is one."""
     names = {**renamed, **{op.result.name: f"{prefix}{i}" for i, op in enumerate(one.cone)}}
 
     def rename(text: str) -> str:
         return re.sub(_NAME, lambda found: names.get(found.group(), found.group()), text)
 
-    *addresses, load = one.cone
-    yield from (rename(text_of(module, op)) for op in addresses)
-    mask, operands = truths(module, load.result.type), [rename(value.name) for value in load.operands]
-    there = f"{prefix}there"
-    yield f"{there} = {named('splat')} {later} : i1 -> {mask}"
+    for i, op in enumerate(one.cone):
+        if role(op) == "pointer_load":
+            which = "" if op is one.loads[-1] else str(i)
+            yield from _load(module, op, rename, later, f"{prefix}{which}")
+        else:
+            yield rename(text_of(module, op))
+
+
+def _load(module: Module, load: Op, rename: Callable[[str], str], later: str, prefix: str) -> Iterator[str]:
+    """A load with other names, under the condition that there is an iteration before."""
+    kind, operands = load.result.type, [rename(value.name) for value in load.operands]
+    mask, there = truths(module, kind), later
+    if isinstance(kind, Tensor):
+        there = f"{prefix}there"
+        yield f"{there} = {named('splat')} {later} : i1 -> {mask}"
     if len(operands) > 1:
-        yield f"{prefix}masked = {named('select')} {there}, {operands[1]}, {there} : {mask}, {mask}"
-        there = f"{prefix}masked"
+        masked = f"{prefix}masked"
+        types = f"{mask}, {mask}" if isinstance(kind, Tensor) else mask
+        yield f"{masked} = {named('select')} {there}, {operands[1]}, {there} : {types}"
+        there = masked
     yield with_operands(rename(text_of(module, load)), [operands[0], there, *operands[2:]])
