@@ -582,7 +582,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "y_gems_conv2d_dw": (weight_gradients(64, 64, 28, 128), ragged(weight_gradients(48, 16, 12, 48))),
     "y_fla_stick": (breaking_sticks(2, 4096), ragged(breaking_sticks(2, 1000))),
     "y_fla_rebased": (squared(4096), ragged(squared(1000))),
-    "y_aiter_mqa_logits": (scores(4096), ragged(scores(200))),
+    "y_aiter_mqa_logits": (scores(4096), ragged(scores(208))),
     "y_ao_hqq_t": (halves_of_bytes(4096, 4096, 4096, "f16", transposed=True),),
     "y_ao_hqq": (halves_of_bytes(4096, 4096, 4096, "bf16"),),
     "y_aa_grouped_gemm": (groups(shares(16384, 16)), ragged(groups(shares(1000, 16)))),
