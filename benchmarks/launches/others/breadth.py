@@ -408,18 +408,19 @@ def paged_scores(lengths: Sequence[int], splits: int = 16) -> Case:
 
 def scores(tokens: int, heads: int = 64, width: int = 128) -> Case:
     """Each token has the keys before it."""
+    row = up(tokens, 16)
     return case(
         f"{tokens} tokens",
         (tokens,),
         {"seq_len": tokens, "seq_len_kv": tokens, "stride_q_s": heads * width, "stride_kv_s": width}
-        | {"stride_w_s": heads, "stride_logits_s": tokens},
+        | {"stride_w_s": heads, "stride_logits_s": row},
         Q_ptr=("f8", tokens * heads * width, 0.5),
         KV_ptr=("f8", (tokens + 128) * width, 0.5),
         kv_scales_ptr=("f32", tokens + 128, positive),
         weights_ptr=("f32", tokens * heads, 1.0),
         cu_start_ptr=("i32", tokens, "zeros"),
         cu_end_ptr=("i32", tokens, given(range(1, tokens + 1))),
-        logits_ptr=("f32", tokens * tokens, "zeros"),
+        logits_ptr=("f32", tokens * row, "zeros"),
     )
 
 

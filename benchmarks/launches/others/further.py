@@ -155,7 +155,7 @@ def products_of_blocks(tokens: int, batch: int = 2, heads: int = 32, width: int 
         {"n": tokens, "NUM_BLOCK": blocks},
         K=("bf16", size, 0.5),
         V=("bf16", size, 0.5),
-        K_decay=("f32", heads * 256, positive),
+        K_decay=("bf16", heads * 256, positive),
         KV=("f32", batch * heads * blocks * width * width, "zeros"),
     )
 
