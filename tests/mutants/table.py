@@ -1475,7 +1475,7 @@ MUTANTS = (
     Mutant(
         "exchanged-early",
         f"{CUDA}/through_shared.py",
-        "scope.lines.append(scope.group_barrier())\n        _write_scratch",
+        "scope.lines.append(scope.group_barrier())\n        _write_once",
         "_write_scratch",
         "a tile is exchanged in slots that other warps still read",
         ("exactly_deep", "turned_32"),

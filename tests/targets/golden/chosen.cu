@@ -831,14 +831,15 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    uint32_t read_5[16];
+                    const uint32_t read_5_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
                 }
                 for (int32_t i = 7; i < n; ++i) {
                     thread.rematerialize();
@@ -926,14 +927,15 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     {
                         named_barrier_sync(group_2_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                         named_barrier_sync(group_2_barrier, 128);
-                        uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 108544;
+                        uint32_t read_5[16];
+                        const uint32_t read_5_at = memory + 108544;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
                     }
                     // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                     {
@@ -1032,14 +1034,15 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    uint32_t read_5[16];
+                    const uint32_t read_5_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
                 }
                 // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                 {
@@ -1137,14 +1140,15 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    uint32_t read_5[16];
+                    const uint32_t read_5_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
                 }
                 // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                 {
@@ -1242,14 +1246,15 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    uint32_t read_5[16];
+                    const uint32_t read_5_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
                 }
                 // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                 {
@@ -1347,14 +1352,15 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    uint32_t read_5[16];
+                    const uint32_t read_5_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
                 }
                 // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                 {
@@ -1452,14 +1458,15 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    uint32_t read_5[16];
+                    const uint32_t read_5_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
                 }
                 // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                 {
@@ -1541,14 +1548,15 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    uint32_t read_5[16];
+                    const uint32_t read_5_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
                 }
                 // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                 {
@@ -1658,14 +1666,15 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     {
                         named_barrier_sync(group_2_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                         named_barrier_sync(group_2_barrier, 128);
-                        uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 108544;
+                        uint32_t read_5[16];
+                        const uint32_t read_5_at = memory + 108544;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
                     }
                     // cycle 1263, stage 0: mul.acc_61_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:96:17)
                     {

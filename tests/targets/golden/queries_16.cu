@@ -304,14 +304,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 49152 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_28[4 * i_ + 0], acc_28[4 * i_ + 1], acc_28[4 * i_ + 2], acc_28[4 * i_ + 3]);
                     named_barrier_sync(group_1_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 49152;
+                    uint32_t read_5[16];
+                    const uint32_t read_5_at = memory + 49152;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_5[i_];
                 }
                 // cycle 144, stage 2: exp2.p_27 (tests/kernels/ttgir/queries_16.sm90.ttgir:69:15)
                 {
@@ -421,14 +422,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            stmatrix_x4(memory + 49152 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_28[4 * i_ + 0], acc_28[4 * i_ + 1], acc_28[4 * i_ + 2], acc_28[4 * i_ + 3]);
                         named_barrier_sync(group_1_barrier, 128);
-                        uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 49152;
+                        uint32_t read_5[16];
+                        const uint32_t read_5_at = memory + 49152;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_5[i_];
                     }
                     // cycle 144, stage 2: exp2.p_27 (tests/kernels/ttgir/queries_16.sm90.ttgir:69:15)
                     {
@@ -512,14 +514,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 49152 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_28[4 * i_ + 0], acc_28[4 * i_ + 1], acc_28[4 * i_ + 2], acc_28[4 * i_ + 3]);
                     named_barrier_sync(group_1_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 49152;
+                    uint32_t read_5[16];
+                    const uint32_t read_5_at = memory + 49152;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_5[i_];
                 }
                 // cycle 144, stage 2: exp2.p_27 (tests/kernels/ttgir/queries_16.sm90.ttgir:69:15)
                 {
@@ -580,14 +583,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 49152 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_28[4 * i_ + 0], acc_28[4 * i_ + 1], acc_28[4 * i_ + 2], acc_28[4 * i_ + 3]);
                     named_barrier_sync(group_1_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 49152;
+                    uint32_t read_5[16];
+                    const uint32_t read_5_at = memory + 49152;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_5[i_];
                 }
                 // cycle 144, stage 2: exp2.p_27 (tests/kernels/ttgir/queries_16.sm90.ttgir:69:15)
                 {
@@ -631,14 +635,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 49152 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_28[4 * i_ + 0], acc_28[4 * i_ + 1], acc_28[4 * i_ + 2], acc_28[4 * i_ + 3]);
                     named_barrier_sync(group_1_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 49152;
+                    uint32_t read_5[16];
+                    const uint32_t read_5_at = memory + 49152;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_5[i_];
                 }
                 // cycle 34, stage 4: mul.acc_34 (tests/kernels/ttgir/queries_16.sm90.ttgir:76:17)
                 {
@@ -740,14 +745,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            stmatrix_x4(memory + 49152 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_28[4 * i_ + 0], acc_28[4 * i_ + 1], acc_28[4 * i_ + 2], acc_28[4 * i_ + 3]);
                         named_barrier_sync(group_1_barrier, 128);
-                        uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 49152;
+                        uint32_t read_5[16];
+                        const uint32_t read_5_at = memory + 49152;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_5[i_];
                     }
                     // cycle 642, stage 0: mul.acc_34 (tests/kernels/ttgir/queries_16.sm90.ttgir:76:17)
                     {
