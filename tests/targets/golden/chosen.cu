@@ -829,17 +829,16 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 108544;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
                 for (int32_t i = 7; i < n; ++i) {
                     thread.rematerialize();
@@ -925,17 +924,16 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     }
                     // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                     {
-                        named_barrier_sync(group_2_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_)
-                            stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
+                            stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                         named_barrier_sync(group_2_barrier, 128);
-                        uint32_t read_5[16];
-                        const uint32_t read_5_at = memory + 108544;
+                        uint32_t read_4[16];
+                        const uint32_t read_4_at = memory + 110592;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                     }
                     // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                     {
@@ -1032,17 +1030,16 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 108544;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
                 // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                 {
@@ -1095,7 +1092,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 2));
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 108544 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_58_then0[i_];
                     named_barrier_sync(group_2_barrier, 128);
@@ -1138,17 +1134,16 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 108544;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
                 // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                 {
@@ -1201,7 +1196,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 2));
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 108544 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_58_then0[i_];
                     named_barrier_sync(group_2_barrier, 128);
@@ -1244,17 +1238,16 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 108544;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
                 // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                 {
@@ -1307,7 +1300,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 2));
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 108544 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_58_then0[i_];
                     named_barrier_sync(group_2_barrier, 128);
@@ -1350,17 +1342,16 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 108544;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
                 // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                 {
@@ -1413,7 +1404,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 2));
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 108544 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_58_then0[i_];
                     named_barrier_sync(group_2_barrier, 128);
@@ -1456,17 +1446,16 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 108544;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
                 // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                 {
@@ -1508,7 +1497,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 2));
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 108544 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_58_then0[i_];
                     named_barrier_sync(group_2_barrier, 128);
@@ -1546,17 +1534,16 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 108544;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
                 // cycle 146, stage 7: select.twill_if0_3 (tests/kernels/ttgir/chosen.sm90.ttgir:99:366)
                 {
@@ -1664,17 +1651,16 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     }
                     // cycle 1211, stage 0: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                     {
-                        named_barrier_sync(group_2_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_)
-                            stmatrix_x4(memory + 108544 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
+                            stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                         named_barrier_sync(group_2_barrier, 128);
-                        uint32_t read_5[16];
-                        const uint32_t read_5_at = memory + 108544;
+                        uint32_t read_4[16];
+                        const uint32_t read_4_at = memory + 110592;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_5[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                     }
                     // cycle 1263, stage 0: mul.acc_61_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:96:17)
                     {

@@ -1681,17 +1681,16 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     }
                     // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                     {
-                        named_barrier_sync(group_3_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_)
-                            stmatrix_x4(memory + 88064 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
+                            stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                         named_barrier_sync(group_3_barrier, 128);
-                        uint32_t read_5[16];
-                        const uint32_t read_5_at = memory + 88064;
+                        uint32_t read_4[16];
+                        const uint32_t read_4_at = memory + 90112;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_5[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_4[i_];
                     }
                     channel_weights_114.consumer_release(count_weights_114 + i - 6);
                     channel_z_110.consumer_wait(count_z_110 + i - 6);
@@ -1754,17 +1753,16 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                 {
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 88064 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
+                        stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                     named_barrier_sync(group_3_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 88064;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 90112;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_4[i_];
                 }
                 channel_weights_114.consumer_release(count_weights_114 + n - 6);
                 channel_z_110.consumer_wait(count_z_110 + n - 6);
@@ -1814,7 +1812,6 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 2));
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 88064 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_115[i_];
                     named_barrier_sync(group_3_barrier, 128);
@@ -1826,17 +1823,16 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                 {
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 88064 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
+                        stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                     named_barrier_sync(group_3_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 88064;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 90112;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_4[i_];
                 }
                 channel_weights_114.consumer_release(count_weights_114 + n - 5);
                 channel_z_110.consumer_wait(count_z_110 + n - 5);
@@ -1886,7 +1882,6 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 2));
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 88064 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_115[i_];
                     named_barrier_sync(group_3_barrier, 128);
@@ -1898,17 +1893,16 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                 {
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 88064 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
+                        stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                     named_barrier_sync(group_3_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 88064;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 90112;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_4[i_];
                 }
                 channel_weights_114.consumer_release(count_weights_114 + n - 4);
                 channel_z_110.consumer_wait(count_z_110 + n - 4);
@@ -1958,7 +1952,6 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 2));
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 88064 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_115[i_];
                     named_barrier_sync(group_3_barrier, 128);
@@ -1970,17 +1963,16 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                 {
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 88064 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
+                        stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                     named_barrier_sync(group_3_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 88064;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 90112;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_4[i_];
                 }
                 channel_weights_114.consumer_release(count_weights_114 + n - 3);
                 channel_z_110.consumer_wait(count_z_110 + n - 3);
@@ -2030,7 +2022,6 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 2));
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 88064 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_115[i_];
                     named_barrier_sync(group_3_barrier, 128);
@@ -2042,17 +2033,16 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                 {
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 88064 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
+                        stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                     named_barrier_sync(group_3_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 88064;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 90112;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_4[i_];
                 }
                 channel_weights_114.consumer_release(count_weights_114 + n - 2);
                 channel_z_110.consumer_wait(count_z_110 + n - 2);
@@ -2102,7 +2092,6 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 2));
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 88064 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_115[i_];
                     named_barrier_sync(group_3_barrier, 128);
@@ -2114,17 +2103,16 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                 {
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        stmatrix_x4(memory + 88064 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
+                        stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                     named_barrier_sync(group_3_barrier, 128);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = memory + 88064;
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 90112;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_5[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_4[i_];
                 }
                 channel_weights_114.consumer_release(count_weights_114 + n - 1);
                 channel_z_110.consumer_wait(count_z_110 + n - 1);
@@ -2188,17 +2176,16 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     }
                     // cycle 1810, stage 0: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                     {
-                        named_barrier_sync(group_3_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_)
-                            stmatrix_x4(memory + 88064 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
+                            stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                         named_barrier_sync(group_3_barrier, 128);
-                        uint32_t read_5[16];
-                        const uint32_t read_5_at = memory + 88064;
+                        uint32_t read_4[16];
+                        const uint32_t read_4_at = memory + 90112;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_5[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) acc_118[i_] = read_4[i_];
                     }
                     channel_weights_114.consumer_release(count_weights_114 + i);
                     channel_z_110.consumer_wait(count_z_110 + i);

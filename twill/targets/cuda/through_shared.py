@@ -103,13 +103,16 @@ def convert(scope: Scope, op: Op) -> None:
         _renumber(scope, op.result, result, seen)
     elif (tile := scope.read_from.get(op.operands[0].id)) is not None:
         scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
-    elif (tile := _swizzled_scratch(scope, form, source, result)) is not None:
-        scope.lines.append(scope.group_barrier())
+    elif (tile := _swizzled_scratch(form, source, result)) is not None:
+        room = scope.room(op)
+        tile = replace(tile, address=room.address)
+        scope.lines += room.before
         _write_once(scope, form, source, tile)
-        scope.lines.append(scope.group_barrier())
-        scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
+        scope.lines.append(room.barrier)
+        lines, scope.values[op.result.id] = loaded(result, tile, f"read_{len(scope.lines)}")
+        scope.lines += lines
     else:
-        _convert_by_elements(scope, op.result, source, result, form)
+        _convert_by_elements(scope, op, source, result, form)
 
 
 def _renumber(scope: Scope, value: Value, kind: Tensor, elements: Elements) -> None:
@@ -120,33 +123,31 @@ def _renumber(scope: Scope, value: Value, kind: Tensor, elements: Elements) -> N
     scope.values[value.id] = held(name, kind)
 
 
-def _convert_by_elements(scope: Scope, value: Value, source: Tensor, result: Tensor, form: Elements) -> None:
-    name, one, fragment = scope.name(value), point(holding(source), "i_"), holding(source)
-    scope.lines += [scope.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
+def _convert_by_elements(scope: Scope, op: Op, source: Tensor, result: Tensor, form: Elements) -> None:
+    value, room, fragment = op.result, scope.room(op), holding(source)
+    name, one = scope.name(value), point(fragment, "i_")
+    scope.lines += [*room.before, UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
     scope.lines.append(
-        f"    {guard(once(fragment))}{plain(source, scope.scratch, one)} = {as_stored(source, form, one)};"
+        f"    {guard(once(fragment))}{plain(source, room.address, one)} = {as_stored(source, form, one)};"
     )
-    scope.lines += [
-        scope.group_barrier(),
-        *([] if value.id in scope.targets else [declaration(result, name)]),
-    ]
-    scope.lines += written(result, name, lambda one: number(result, plain(result, scope.scratch, one)))
+    scope.lines += [room.barrier, *([] if value.id in scope.targets else [declaration(result, name)])]
+    scope.lines += written(result, name, lambda one: number(result, plain(result, room.address, one)))
     scope.values[value.id] = held(name, result)
 
 
-def _swizzled_scratch(scope: Scope, elements: Elements, kind: Tensor, result: Tensor) -> Shared | None:
-    """The scratch buffer as a tile in a swizzle, so that several elements move at once and without bank
-    conflicts: the elements of its rows or of its columns side by side, as that takes fewer passes over the
-    banks. None for a tile that is no matrix of whole lines. Matrices of 16-bit elements are stored either way
-    at once: there, passes of those that read count."""
+def _swizzled_scratch(elements: Elements, kind: Tensor, result: Tensor) -> Shared | None:
+    """How a tile lies in the scratch buffer in a swizzle, so that several elements move at once and without
+    bank conflicts: the elements of its rows or of its columns side by side, as that takes fewer passes over
+    the banks. None for a tile that is no matrix of whole lines. Matrices of 16-bit elements are stored either
+    way at once: there, passes of those that read count."""
     size, form = bits(kind.dtype), holding(kind)
     if len(kind.shape) != 2 or 1 in kind.shape or size not in (16, 32):
         return None
     columns = form.shape[1] // (form.across if isinstance(form, Fragment) else 1)
-    found = _in_lines(scope, kind.shape, columns, size, transposed=False)
+    found = _in_lines(kind.shape, columns, size, transposed=False)
     if not isinstance(form, Spread) and not (size == 16 and _in_matrices(elements)):
         return found
-    turned = _in_lines(scope, kind.shape[::-1], kind.shape[0], size, transposed=True)
+    turned = _in_lines(kind.shape[::-1], kind.shape[0], size, transposed=True)
     tiles = [tile for tile in (found, turned) if tile is not None]
     writing = form if isinstance(form, Spread) else None
     return min(tiles, key=lambda tile: _costs(writing, holding(result), tile), default=None)
@@ -157,12 +158,10 @@ def _in_matrices(elements: Elements) -> bool:
     return isinstance(elements, Held) and bool(elements.pack) and isinstance(elements.layout, Fragment)
 
 
-def _in_lines(
-    scope: Scope, shape: tuple[int, ...], columns: int, size: int, *, transposed: bool
-) -> Shared | None:
+def _in_lines(shape: tuple[int, ...], columns: int, size: int, *, transposed: bool) -> Shared | None:
     """`columns`: which no line crosses the end of."""
     width = next((one for one in SWIZZLES if columns * size // 8 % one == 0), None)
-    return Shared(scope.scratch, shape[0], shape[1], size, width, transposed) if width else None
+    return Shared("", shape[0], shape[1], size, width, transposed) if width else None
 
 
 def _costs(source: Spread | None, result: Fragment | Spread, tile: Shared) -> tuple[int, int]:
@@ -178,8 +177,8 @@ def _accesses(form: Spread, tile: Shared) -> tuple[int, int]:
     """Passes and instructions of a warp that accesses its elements, as matrices or neighbours of a thread
     together."""
     if matrix_rows(form, tile) is not None:
-        bytes = form.registers * LANES * tile.bits // 8
-        return bytes // (BANKS * WORD), bytes // MATRICES
+        moved = form.registers * LANES * tile.bits // 8
+        return moved // (BANKS * WORD), moved // MATRICES
     many = _neighbours(form, tile)
     count = form.registers // many
     return count * passes(many * tile.bits // 8, [_place(form, tile, i) for i in range(LANES)]), count
@@ -238,7 +237,11 @@ def _write_swizzled(
             return
         except ValueError:  # a line would be torn, or the elements are not in pairs
             pass
-    if isinstance(form, Held) and isinstance(layout, Spread) and (lines := matrices_stored(form, layout, tile)):
+    if (
+        isinstance(form, Held)
+        and isinstance(layout, Spread)
+        and (lines := matrices_stored(form, layout, tile))
+    ):
         scope.lines += lines
         return
     scope.lines += scattered(form, layout, tile, kind)
@@ -257,7 +260,7 @@ def _read_again(scope: Scope, value: Value, kind: Tensor, tile: str | Shared) ->
     """A tile that lies in shared memory, in another layout than it was read in."""
     if isinstance(tile, Shared):
         lines, found = loaded(kind, tile, f"read_{len(scope.lines)}")
-        scope.lines += [*lines, *([f"await_reads({found.name});"] if tile.address != scope.scratch else [])]
+        scope.lines += [*lines, f"await_reads({found.name});"]
         return found
     name = scope.name(value)
     scope.lines += [] if value.id in scope.targets else [declaration(kind, name)]
