@@ -786,7 +786,7 @@ MUTANTS = (
     Mutant(
         "exchange-no-barrier",
         f"{CUDA}/exchange.py",
-        'lines += [group_barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", f"    {name}',
+        'lines += [room.barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", f"    {name}',
         'lines += [UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", f"    {name}',
         "partial results are read before they are written",
         ("gemm_reduction", "epilogue"),
@@ -1475,10 +1475,26 @@ MUTANTS = (
     Mutant(
         "exchanged-early",
         f"{CUDA}/through_shared.py",
-        "scope.lines.append(scope.group_barrier())\n        _write_scratch",
-        "_write_scratch",
+        "scope.lines += room.before\n        _write_once",
+        "_write_once",
         "a tile is exchanged in slots that other warps still read",
         ("exactly_deep", "turned_32"),
+    ),
+    Mutant(
+        "exchanged-in-the-same-half",
+        f"{CUDA}/scope.py",
+        "self.halves.free = half - at",
+        "self.halves.free = at",
+        "an exchange begins where other warps still read the last one",
+        ("sums_of_rows",),
+    ),
+    Mutant(
+        "halves-behind-a-branch",
+        f"{CUDA}/scope.py",
+        "        self.free = None",
+        "        pass",
+        "an iteration's first exchange begins where other warps still read the last one of that before",
+        ("sums_of_rows",),
     ),
     Mutant(
         "not-freed",

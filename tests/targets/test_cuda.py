@@ -22,7 +22,7 @@ from twill.ir.statements import MmaIssue, MmaWait, Pipelined, walk
 from twill.launch import describe, manifest
 from twill.launch.build import build, warnings
 from twill.targets.cuda import shared_tiles as shared
-from twill.targets.cuda.fragments import Fragment
+from twill.targets.cuda.fragments import Fragment, scratch
 from twill.targets.cuda.register_tiles import Transposed
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import Shared
@@ -55,6 +55,32 @@ def test_a_group_without_its_scratch_buffer_is_refused_before_nvcc() -> None:
     rest = tuple(one for one in whole.buffers if not one.id.startswith("scratch"))
     with pytest.raises(DefectError, match=r"cycle .*needs a scratch buffer in shared memory"):
         source(replace(whole, buffers=rest))
+
+
+def test_an_exchange_behind_another_has_one_barrier() -> None:
+    """They alternate between the halves of the scratch buffer; behind what uses all of it both may be read."""
+    whole = program("sums_of_rows")
+    group = next(one for one in whole.groups if not one.only_moves)
+    buffer = next(one for one in whole.buffers if one.id == f"scratch{group.id}")
+    op = next(op for op in whole.function.walk() if 0 < scratch(op) <= buffer.bytes // 2)
+    scope = Scope(whole, group, {})
+    first, second, third = (scope.room(op) for _ in range(3))
+    assert first.before == [scope.group_barrier()]
+    assert second.before == third.before == []
+    assert first.address == third.address != second.address
+    assert scope.scratch == first.address
+    assert scope.room(op).before
+
+
+def test_an_exchange_in_slots_has_both_barriers() -> None:
+    """Of a channel that is dead there: other warps may still read its tiles before the first."""
+    whole = program("sums_of_rows")
+    group = next(one for one in whole.groups if not one.only_moves)
+    buffers = tuple(replace(one, overlays="channel") for one in whole.buffers)
+    scope = Scope(replace(whole, buffers=buffers), group, {})
+    op = next(op for op in whole.function.walk() if scratch(op))
+    assert scope.room(op).before
+    assert scope.room(op).before
 
 
 def test_what_can_not_be_generated_is_refused_at_its_line() -> None:

@@ -206,6 +206,21 @@ def test_matrices_bring_sixteen_bytes_of_a_thread() -> None:
     assert matrix_rows(form, Shared("0", 64, 64, 8, 64)) is None
 
 
+def test_matrices_bring_words_of_a_thread() -> None:
+    """PTX ISA, ldmatrix: lane t gets word t % 4 of row t / 4, an element of 32 bits of an operand of mma.sync."""
+    lanes: Bases = ((0, 1), (0, 2), (1, 0), (2, 0), (4, 0))
+    form = Spread((32, 32), ((8, 0), (0, 4), (0, 8), (0, 16)), lanes, ((16, 0), (0, 0)))
+    found = matrix_rows(form, Shared("0", 32, 32, 32, 128))
+    assert found is not None
+    point, transposed = found
+    assert not transposed
+    for (lane, warp), register in product(threads(), range(form.registers)):
+        step, j = register // 4, register % 4
+        row, column = element(point, 8 * j + lane // 4, warp, step)
+        assert (row, column + lane % 4) == element(form, lane, warp, register)
+    assert matrix_rows(form, Shared("0", 32, 32, 32, 128, transposed=True)) is None
+
+
 def test_matrices_do_not_bring_rows_that_are_no_neighbours_in_memory() -> None:
     tile = Shared("0", 64, 64, 16, 128, transposed=True)
     two, four = (Spread((64, 64), *one, ((0, 8), (0, 16))) for one in (WEIGHTS, FOUR_TOGETHER))

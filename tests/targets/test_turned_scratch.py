@@ -70,3 +70,35 @@ def test_matrices_are_stored_as_they_are_read(tmp_path: Path) -> None:
     assert "stmatrix_x4_transposed(" in made.cuda
     assert re.search(r"load_elements<4>\(read_\d+, i_ \* 4, read_\d+_at", made.cuda)
     assert not re.search(r"shared_at<__half>\(read", made.cuda)
+
+
+OUTPUT = """
+import triton
+import triton.language as tl
+
+ARGUMENTS = {"q": "*fp16:16", "k": "*fp16:16", "v": "*fp16:16", "h": "*fp16:16", "o": "*fp16:16", "n": "i32:16"}
+TWILL = {"held_twice": ARGUMENTS}
+
+@triton.jit
+def held_twice(q, k, v, h, o, n):
+    m = tl.arange(0, 32)
+    scores, acc = tl.zeros([32, 32], tl.float32), tl.zeros([32, 32], tl.float32)
+    for i in range(0, n, 32):
+        x, y = tl.load(q + m[:, None] * n + i + m[None, :]), tl.load(k + m[:, None] * n + i + m[None, :])
+        scores = tl.dot(x, tl.trans(y), scores)
+        acc = tl.dot(x, tl.load(h + (i + m[:, None]) * 32 + m[None, :]), acc)
+    scores = tl.where(m[:, None] >= m[None, :], scores, 0.0).to(tl.float16)
+    acc = acc * 0.5 + tl.dot(scores, tl.load(v + m[:, None] * 32 + m[None, :]))
+    tl.store(o + m[:, None] * 32 + m[None, :], acc.to(tl.float16))
+"""
+
+
+def test_tiles_that_warps_hold_twice_lie_in_a_swizzle(tmp_path: Path) -> None:
+    """Four warps have 32 rows of two accumulators, so two of them hold copies: the others alone write each
+    element, matrices at once, where they wrote one element after the other."""
+    (tmp_path / "output.py").write_text(OUTPUT)
+    made = generate(
+        Inputs(f"{tmp_path / 'output.py'}:held_twice", arch="sm90"), GenerateOptions(time_limit=10)
+    )
+    assert re.search(r"if \(\(thread\.warp & 2\) == 0\) \{\n.*\n.*\n *stmatrix_x4\(", made.cuda)
+    assert not re.search(r"shared_at<\w+>\(memory \+ \d+ \+ .* \* sizeof", made.cuda)

@@ -315,13 +315,9 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
                     uint32_t acc_34_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_34_[i_] = pack_f16(scores_29[(((2 * i_) & 31))], scores_29[(((2 * i_ + 1) & 31))]);
-                    {
-                        uint32_t to_ = channel_acc_35.slot(count_acc_35);
-                        keep(to_);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<__half>(to_ + (((i_ >> 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 2 % 128))) = f16_of(acc_34_[((i_ & 31)) / 2], ((i_ & 31)) % 2);
-                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_)
+                        stmatrix_x4_transposed(channel_acc_35.slot(count_acc_35) + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)), acc_34_[4 * i_ + 0], acc_34_[4 * i_ + 1], acc_34_[4 * i_ + 2], acc_34_[4 * i_ + 3]);
                 }
                 fence_async_shared();
                 wgmma_wait<0>();
@@ -399,13 +395,9 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
                         uint32_t acc_34_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_34_[i_] = pack_f16(scores_29[(((2 * i_) & 31))], scores_29[(((2 * i_ + 1) & 31))]);
-                        {
-                            uint32_t to_ = channel_acc_35.slot(count_acc_35 + i);
-                            keep(to_);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_)
-                                shared_at<__half>(to_ + (((i_ >> 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 2 % 128))) = f16_of(acc_34_[((i_ & 31)) / 2], ((i_ & 31)) % 2);
-                        }
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_)
+                            stmatrix_x4_transposed(channel_acc_35.slot(count_acc_35 + i) + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)), acc_34_[4 * i_ + 0], acc_34_[4 * i_ + 1], acc_34_[4 * i_ + 2], acc_34_[4 * i_ + 3]);
                     }
                     fence_async_shared();
                     wgmma_wait<0>();
@@ -886,13 +878,9 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
                     uint32_t acc_34_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_34_[i_] = pack_f16(scores_29[(((2 * i_) & 31))], scores_29[(((2 * i_ + 1) & 31))]);
-                    {
-                        uint32_t to_ = channel_acc_35.slot(count_acc_35);
-                        keep(to_);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<__half>(to_ + (((i_ >> 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 2 % 128))) = f16_of(acc_34_[((i_ & 31)) / 2], ((i_ & 31)) % 2);
-                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_)
+                        stmatrix_x4_transposed(channel_acc_35.slot(count_acc_35) + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)), acc_34_[4 * i_ + 0], acc_34_[4 * i_ + 1], acc_34_[4 * i_ + 2], acc_34_[4 * i_ + 3]);
                 }
                 fence_async_shared();
                 wgmma_wait<0>();
@@ -970,13 +958,9 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
                         uint32_t acc_34_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_34_[i_] = pack_f16(scores_29[(((2 * i_) & 31))], scores_29[(((2 * i_ + 1) & 31))]);
-                        {
-                            uint32_t to_ = channel_acc_35.slot(count_acc_35 + i);
-                            keep(to_);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_)
-                                shared_at<__half>(to_ + (((i_ >> 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 2 % 128))) = f16_of(acc_34_[((i_ & 31)) / 2], ((i_ & 31)) % 2);
-                        }
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_)
+                            stmatrix_x4_transposed(channel_acc_35.slot(count_acc_35 + i) + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)), acc_34_[4 * i_ + 0], acc_34_[4 * i_ + 1], acc_34_[4 * i_ + 2], acc_34_[4 * i_ + 3]);
                     }
                     fence_async_shared();
                     wgmma_wait<0>();

@@ -829,12 +829,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -924,12 +924,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     }
                     // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                     {
-                        named_barrier_sync(group_2_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                         named_barrier_sync(group_2_barrier, 128);
                         uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 108544;
+                        const uint32_t read_4_at = memory + 110592;
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
@@ -1030,12 +1030,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -1092,7 +1092,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 2));
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 108544 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_58_then0[i_];
                     named_barrier_sync(group_2_barrier, 128);
@@ -1135,12 +1134,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -1197,7 +1196,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 2));
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 108544 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_58_then0[i_];
                     named_barrier_sync(group_2_barrier, 128);
@@ -1240,12 +1238,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -1302,7 +1300,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 2));
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 108544 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_58_then0[i_];
                     named_barrier_sync(group_2_barrier, 128);
@@ -1345,12 +1342,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -1407,7 +1404,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 2));
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 108544 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_58_then0[i_];
                     named_barrier_sync(group_2_barrier, 128);
@@ -1450,12 +1446,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -1501,7 +1497,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_58_then0[i_] = (total_58_then0[i_] + __shfl_xor_sync(~0u, total_58_then0[i_], 2));
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 108544 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_58_then0[i_];
                     named_barrier_sync(group_2_barrier, 128);
@@ -1539,12 +1534,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 }
                 // cycle 143, stage 6: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                 {
-                    named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 108544;
+                    const uint32_t read_4_at = memory + 110592;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -1656,12 +1651,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     }
                     // cycle 1211, stage 0: convert.acc_62_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:97:17)
                     {
-                        named_barrier_sync(group_2_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            stmatrix_x4(memory + 110592 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_60_then0[4 * i_ + 0], acc_60_then0[4 * i_ + 1], acc_60_then0[4 * i_ + 2], acc_60_then0[4 * i_ + 3]);
                         named_barrier_sync(group_2_barrier, 128);
                         uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 108544;
+                        const uint32_t read_4_at = memory + 110592;
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll

@@ -147,12 +147,18 @@ confined_tma_kernel(const __grid_constant__ CUtensorMap map_x_39, __half* a, __h
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) truncf_18_[i_] = pack_f16(acc_31[(((2 * i_) & 3))], acc_31[(((2 * i_ + 1) & 3))]);
             named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                if ((thread.warp & 2) == 0) shared_at<__half>(memory + 23552 + ((i_ & 1) + ((i_ >> 1) & 1) * 128 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 16 + (thread.warp & 1) * 8) * sizeof(__half)) = f16_of(truncf_18_[((i_ & 3)) / 2], ((i_ & 3)) % 2);
+            if ((thread.warp & 2) == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) store_elements<1>(memory + 23552 + (((i_ * 2) & 1)) * 2 / 32 * 512 + ((thread.lane & 3) * 2 + (thread.warp & 1) * 8) * 2 / 32 * 512 + ((((i_ * 2) >> 1) & 1) * 8) * 32 + (swizzle<32>((((thread.lane >> 2) & 7)) * 32 + ((thread.lane & 3) * 2 + (thread.warp & 1) * 8) * 2 % 32) ^ (((i_ * 2) & 1)) * 2 % 32), truncf_18_, i_ * 1);
+            }
             named_barrier_sync(group_1_barrier, 128);
+            uint32_t read_12[1];
+            const uint32_t read_12_at = memory + 23552;
             #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_) convert_layout_19[i_] = pack_f16(shared_at<__half>(memory + 23552 + (((2 * i_) & 1) * 128 + (thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(__half)), shared_at<__half>(memory + 23552 + (((2 * i_ + 1) & 1) * 128 + (thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(__half)));
+            for (int i_ = 0; i_ < 1; ++i_)
+                read_12[i_] = pack_f16(shared_at<__half>(read_12_at + ((thread.lane & 15)) * 2 / 32 * 512 + (((2 * i_) & 1) * 8) * 32 + (swizzle<32>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 32 + ((thread.lane & 15)) * 2 % 32))), shared_at<__half>(read_12_at + ((thread.lane & 15)) * 2 / 32 * 512 + (((2 * i_ + 1) & 1) * 8) * 32 + (swizzle<32>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 32 + ((thread.lane & 15)) * 2 % 32))));
+            #pragma unroll
+            for (int i_ = 0; i_ < 1; ++i_) convert_layout_19[i_] = read_12[i_];
         }
         // store (tests/kernels/ttgir/confined.sm90.ttgir:106:5)
         {
@@ -303,12 +309,18 @@ confined_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) truncf_18_[i_] = pack_f16(acc_31[(((2 * i_) & 3))], acc_31[(((2 * i_ + 1) & 3))]);
             named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                if ((thread.warp & 2) == 0) shared_at<__half>(memory + 23552 + ((i_ & 1) + ((i_ >> 1) & 1) * 128 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 16 + (thread.warp & 1) * 8) * sizeof(__half)) = f16_of(truncf_18_[((i_ & 3)) / 2], ((i_ & 3)) % 2);
+            if ((thread.warp & 2) == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) store_elements<1>(memory + 23552 + (((i_ * 2) & 1)) * 2 / 32 * 512 + ((thread.lane & 3) * 2 + (thread.warp & 1) * 8) * 2 / 32 * 512 + ((((i_ * 2) >> 1) & 1) * 8) * 32 + (swizzle<32>((((thread.lane >> 2) & 7)) * 32 + ((thread.lane & 3) * 2 + (thread.warp & 1) * 8) * 2 % 32) ^ (((i_ * 2) & 1)) * 2 % 32), truncf_18_, i_ * 1);
+            }
             named_barrier_sync(group_1_barrier, 128);
+            uint32_t read_12[1];
+            const uint32_t read_12_at = memory + 23552;
             #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_) convert_layout_19[i_] = pack_f16(shared_at<__half>(memory + 23552 + (((2 * i_) & 1) * 128 + (thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(__half)), shared_at<__half>(memory + 23552 + (((2 * i_ + 1) & 1) * 128 + (thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(__half)));
+            for (int i_ = 0; i_ < 1; ++i_)
+                read_12[i_] = pack_f16(shared_at<__half>(read_12_at + ((thread.lane & 15)) * 2 / 32 * 512 + (((2 * i_) & 1) * 8) * 32 + (swizzle<32>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 32 + ((thread.lane & 15)) * 2 % 32))), shared_at<__half>(read_12_at + ((thread.lane & 15)) * 2 / 32 * 512 + (((2 * i_ + 1) & 1) * 8) * 32 + (swizzle<32>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 32 + ((thread.lane & 15)) * 2 % 32))));
+            #pragma unroll
+            for (int i_ = 0; i_ < 1; ++i_) convert_layout_19[i_] = read_12[i_];
         }
         // store (tests/kernels/ttgir/confined.sm90.ttgir:106:5)
         {

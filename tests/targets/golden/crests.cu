@@ -98,17 +98,21 @@ crests_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
         // atomic_rmw (tests/kernels/ttgir/crests.sm90.ttgir:68:11)
         {
             named_barrier_sync(group_1_barrier, 256);
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                if ((thread.lane & 3) == 0) shared_at<int32_t>(memory + 228352 + ((i_ & 1) + ((i_ >> 1) & 1) * 16 + ((thread.lane >> 2) & 7) * 2 + (thread.warp & 7) * 32) * sizeof(int32_t)) = highest_3[((i_ & 3))];
+            if ((thread.lane & 3) == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_)
+                    shared_at<int32_t>(memory + 228352 + (((i_ >> 1) & 1) * 8) * 4 / 128 * 256 + (((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 4 / 128 * 256 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(0 * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = highest_3[((i_ & 3))];
+            }
             named_barrier_sync(group_1_barrier, 256);
-            int32_t convert_layout_22_[1];
+            int32_t read_7[1];
+            const uint32_t read_7_at = memory + 228352;
             #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_) convert_layout_22_[i_] = shared_at<int32_t>(memory + 228352 + ((thread.lane & 31) + (thread.warp & 7) * 32) * sizeof(int32_t));
+            for (int i_ = 0; i_ < 1; ++i_)
+                read_7[i_] = shared_at<int32_t>(read_7_at + (((thread.lane >> 1) & 15) + (thread.warp & 7) * 16) * 4 / 128 * 256 + (swizzle<128>(((thread.lane & 1)) * 128 + (((thread.lane >> 1) & 15) + (thread.warp & 7) * 16) * 4 % 128)));
             __threadfence();
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_)
-                if ((((muli_1 + int32_t(((thread.lane >> 1) & 15) + (thread.warp & 7) * 16)) < M) & (int32_t((thread.lane & 1)) < 2))) atomicMax(reinterpret_cast<int*>(((c + ((muli_1 + int32_t(((thread.lane >> 1) & 15) + (thread.warp & 7) * 16)) * 2)) + int32_t((thread.lane & 1)))), (int)(convert_layout_22_[0]));
+                if ((((muli_1 + int32_t(((thread.lane >> 1) & 15) + (thread.warp & 7) * 16)) < M) & (int32_t((thread.lane & 1)) < 2))) atomicMax(reinterpret_cast<int*>(((c + ((muli_1 + int32_t(((thread.lane >> 1) & 15) + (thread.warp & 7) * 16)) * 2)) + int32_t((thread.lane & 1)))), (int)(read_7[0]));
         }
     }
     if (warp_index() - 8 < 4) {

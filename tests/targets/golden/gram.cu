@@ -98,12 +98,18 @@ gram_kernel(__nv_bfloat16* a, float* c, int32_t M, int32_t K) {
         // convert_layout.18 (tests/kernels/ttgir/gram.sm90.ttgir:54:11)
         {
             named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                if ((thread.warp & 2) == 0) shared_at<float>(memory + 3072 + ((i_ & 1) + ((i_ >> 1) & 1) * 128 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 16 + (thread.warp & 1) * 8) * sizeof(float)) = acc_6[((i_ & 3))];
+            if ((thread.warp & 2) == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) store_elements<2>(memory + 3072 + (((i_ * 2) & 1)) * 4 / 64 * 1024 + ((thread.lane & 3) * 2 + (thread.warp & 1) * 8) * 4 / 64 * 1024 + ((((i_ * 2) >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 2 + (thread.warp & 1) * 8) * 4 % 64) ^ (((i_ * 2) & 1)) * 4 % 64), acc_6, i_ * 2);
+            }
             named_barrier_sync(group_1_barrier, 128);
+            float read_6[2];
+            const uint32_t read_6_at = memory + 3072;
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) convert_layout_18[i_] = shared_at<float>(memory + 3072 + ((i_ & 1) + (thread.lane & 31) * 2 + (thread.warp & 3) * 64) * sizeof(float));
+            for (int i_ = 0; i_ < 1; ++i_)
+                load_elements<2>(read_6, i_ * 2, read_6_at + (((i_ * 2) & 1)) * 4 / 64 * 1024 + ((thread.lane & 7) * 2) * 4 / 64 * 1024 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 2) * 4 % 64) ^ (((i_ * 2) & 1)) * 4 % 64));
+            #pragma unroll
+            for (int i_ = 0; i_ < 2; ++i_) convert_layout_18[i_] = read_6[((i_ & 1))];
         }
         // store (tests/kernels/ttgir/gram.sm90.ttgir:55:5)
         {

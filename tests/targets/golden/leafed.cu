@@ -660,16 +660,19 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
         // store (tests/kernels/ttgir/leafed.sm90.ttgir:100:5)
         {
             named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                if ((thread.warp & 2) == 0) shared_at<int32_t>(memory + 89088 + ((i_ & 1) + ((i_ >> 1) & 1) * 128 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 16 + (thread.warp & 1) * 8) * sizeof(int32_t)) = acc_15[((i_ & 3))];
+            if ((thread.warp & 2) == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) store_elements<2>(memory + 89088 + (((i_ * 2) & 1)) * 4 / 64 * 1024 + ((thread.lane & 3) * 2 + (thread.warp & 1) * 8) * 4 / 64 * 1024 + ((((i_ * 2) >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 2 + (thread.warp & 1) * 8) * 4 % 64) ^ (((i_ * 2) & 1)) * 4 % 64), acc_15, i_ * 2);
+            }
             named_barrier_sync(group_1_barrier, 128);
-            int32_t convert_layout_36_[2];
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) convert_layout_36_[i_] = shared_at<int32_t>(memory + 89088 + ((i_ & 1) + (thread.lane & 31) * 2 + (thread.warp & 3) * 64) * sizeof(int32_t));
+            int32_t read_6[2];
+            const uint32_t read_6_at = memory + 89088;
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_)
-                if ((((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((muli_3 + int32_t((0 & 1) + (thread.lane & 7) * 2)) < N))) store_neighbours<2>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_3 + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2))), convert_layout_36_, i_ * 2);
+                load_elements<2>(read_6, i_ * 2, read_6_at + (((i_ * 2) & 1)) * 4 / 64 * 1024 + ((thread.lane & 7) * 2) * 4 / 64 * 1024 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 2) * 4 % 64) ^ (((i_ * 2) & 1)) * 4 % 64));
+            #pragma unroll
+            for (int i_ = 0; i_ < 1; ++i_)
+                if ((((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((muli_3 + int32_t((0 & 1) + (thread.lane & 7) * 2)) < N))) store_neighbours<2>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_3 + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2))), read_6, i_ * 2);
         }
     }
 }
@@ -1388,16 +1391,19 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
         // store (tests/kernels/ttgir/leafed.sm90.ttgir:100:5)
         {
             named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                if ((thread.warp & 2) == 0) shared_at<int32_t>(memory + 89088 + ((i_ & 1) + ((i_ >> 1) & 1) * 128 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 16 + (thread.warp & 1) * 8) * sizeof(int32_t)) = acc_15[((i_ & 3))];
+            if ((thread.warp & 2) == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) store_elements<2>(memory + 89088 + (((i_ * 2) & 1)) * 4 / 64 * 1024 + ((thread.lane & 3) * 2 + (thread.warp & 1) * 8) * 4 / 64 * 1024 + ((((i_ * 2) >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 2 + (thread.warp & 1) * 8) * 4 % 64) ^ (((i_ * 2) & 1)) * 4 % 64), acc_15, i_ * 2);
+            }
             named_barrier_sync(group_1_barrier, 128);
-            int32_t convert_layout_36_[2];
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) convert_layout_36_[i_] = shared_at<int32_t>(memory + 89088 + ((i_ & 1) + (thread.lane & 31) * 2 + (thread.warp & 3) * 64) * sizeof(int32_t));
+            int32_t read_6[2];
+            const uint32_t read_6_at = memory + 89088;
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_)
-                if ((((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((muli_3 + int32_t((0 & 1) + (thread.lane & 7) * 2)) < N))) store_neighbours<2>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_3 + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2))), convert_layout_36_, i_ * 2);
+                load_elements<2>(read_6, i_ * 2, read_6_at + (((i_ * 2) & 1)) * 4 / 64 * 1024 + ((thread.lane & 7) * 2) * 4 / 64 * 1024 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 2) * 4 % 64) ^ (((i_ * 2) & 1)) * 4 % 64));
+            #pragma unroll
+            for (int i_ = 0; i_ < 1; ++i_)
+                if ((((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((muli_3 + int32_t((0 & 1) + (thread.lane & 7) * 2)) < N))) store_neighbours<2>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_3 + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2))), read_6, i_ * 2);
         }
     }
 }

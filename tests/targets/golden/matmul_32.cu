@@ -106,20 +106,17 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         // store (tests/kernels/ttgir/matmul_32.sm90.ttgir:39:5)
         {
             named_barrier_sync(group_1_barrier, 128);
-            {
-                uint32_t to_ = memory + 20480;
-                keep(to_);
-                #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(to_ + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_4, i_ * 1);
-            }
-            named_barrier_sync(group_1_barrier, 128);
-            uint32_t read_8[2][4];
-            const uint32_t read_8_at = memory + 20480;
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_8[i_], 0, read_8_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
+            for (int i_ = 0; i_ < 2; ++i_)
+                stmatrix_x4(memory + 20480 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + ((i_ & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), truncf_4[4 * i_ + 0], truncf_4[4 * i_ + 1], truncf_4[4 * i_ + 2], truncf_4[4 * i_ + 3]);
+            named_barrier_sync(group_1_barrier, 128);
+            uint32_t read_5[2][4];
+            const uint32_t read_5_at = memory + 20480;
+            #pragma unroll
+            for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_5[i_], 0, read_5_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) shared_at<__half>(memory + (int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) * 2 / 128 * 4096 + swizzle<128>((int32_t(thread.row % 32 + 8 * (i_ / 2 % 2))) * 128 + (int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) * 2 % 128)) = f16_of(read_8[i_ / 8][i_ / 2 % 4], i_ % 2);
+            for (int i_ = 0; i_ < 16; ++i_) shared_at<__half>(memory + (int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) * 2 / 128 * 4096 + swizzle<128>((int32_t(thread.row % 32 + 8 * (i_ / 2 % 2))) * 128 + (int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) * 2 % 128)) = f16_of(read_5[i_ / 8][i_ / 2 % 4], i_ % 2);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 128);
             if (thread.leader) {

@@ -53,21 +53,18 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     float read_0[16];
                     const uint32_t read_0_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + ((i_ & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + (((i_ >> 3) & 1) * 32) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((thread.lane & 3)) * 4 % 128) ^ ((i_ & 7) * 4) * 4 % 128));
-                    float read_5[32];
-                    uint32_t read_5_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5);
-                    keep(read_5_at);
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 3) & 3) * 4) * 4 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 4) * 4 % 128) ^ ((i_ & 1) * 16) * 4 % 128));
+                    float read_4[32];
+                    const uint32_t read_4_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 4096 + (((i_ >> 2) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 3) * 8) * 4 % 128));
                     float acc_9_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_9_[i_] = acc_3[((i_ & 15))];
                     float acc_7_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_7_[i_] = read_0[((i_ & 1) + ((i_ >> 1) & 1) * 8 + ((i_ >> 2) & 3) * 2)];
-                    warp_mma<float, 2, 2, 4, 1>(acc_9_, read_5, acc_7_);
+                    warp_mma<float, 2, 2, 4, 1>(acc_9_, read_4, acc_7_);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_3[i_] = acc_9_[((i_ & 15))];
                 }
@@ -80,21 +77,18 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         float read_0[16];
                         const uint32_t read_0_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5 + i) + 4096;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + ((i_ & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + (((i_ >> 3) & 1) * 32) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((thread.lane & 3)) * 4 % 128) ^ ((i_ & 7) * 4) * 4 % 128));
-                        float read_5[32];
-                        uint32_t read_5_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5 + i);
-                        keep(read_5_at);
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 3) & 3) * 4) * 4 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 4) * 4 % 128) ^ ((i_ & 1) * 16) * 4 % 128));
+                        float read_4[32];
+                        const uint32_t read_4_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 4096 + (((i_ >> 2) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 3) * 8) * 4 % 128));
                         float acc_9_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_9_[i_] = acc_3[((i_ & 15))];
                         float acc_7_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_7_[i_] = read_0[((i_ & 1) + ((i_ >> 1) & 1) * 8 + ((i_ >> 2) & 3) * 2)];
-                        warp_mma<float, 2, 2, 4, 1>(acc_9_, read_5, acc_7_);
+                        warp_mma<float, 2, 2, 4, 1>(acc_9_, read_4, acc_7_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_3[i_] = acc_9_[((i_ & 15))];
                     }

@@ -115,8 +115,7 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
             float read_14[16];
             const uint32_t read_14_at = memory + 40960;
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                read_14[i_] = shared_at<float>(read_14_at + ((i_ & 15) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((thread.lane & 3)) * 4 % 128) ^ ((i_ & 15) * 4) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_14, 4 * i_, read_14_at + ((i_ & 3) * 16) * 4 / 128 * 4096 + (((thread.lane >> 3) & 3) * 4) * 4 / 128 * 4096 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 4) * 4 % 128) ^ ((i_ & 3) * 16) * 4 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_) scores_11[i_] = read_14[((i_ & 15))];
         }
@@ -133,11 +132,9 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                 // cycle 0, stage 0: dot.scores_26 (tests/kernels/ttgir/overturned.sm90.ttgir:54:20)
                 {
                     float read_0[64];
-                    uint32_t read_0_at = channel_y_20.slot(count_y_20);
-                    keep(read_0_at);
+                    const uint32_t read_0_at = channel_y_20.slot(count_y_20);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 5) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128));
+                    for (int i_ = 0; i_ < 16; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 7) * 8) * 4 / 128 * 4096 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 4096 + (((i_ >> 3) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 7) * 8) * 4 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) scores_26[i_] = 0.0f;
                     warp_mma<float, 2, 1, 8, 1>(scores_26, read_0, scores_11);
@@ -153,11 +150,9 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                     // cycle 0, stage 0: dot.scores_26 (tests/kernels/ttgir/overturned.sm90.ttgir:54:20)
                     {
                         float read_0[64];
-                        uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
-                        keep(read_0_at);
+                        const uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 5) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128));
+                        for (int i_ = 0; i_ < 16; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 7) * 8) * 4 / 128 * 4096 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 4096 + (((i_ >> 3) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 7) * 8) * 4 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) scores_26[i_] = 0.0f;
                         warp_mma<float, 2, 1, 8, 1>(scores_26, read_0, scores_11);
@@ -171,11 +166,9 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                             shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = scores_26_age1[((i_ & 7))];
                         named_barrier_sync(group_1_barrier, 128);
                         float read_5[32];
-                        uint32_t read_5_at = memory + 40960;
-                        keep(read_5_at);
+                        const uint32_t read_5_at = memory + 40960;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 4096 + (((i_ >> 2) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 3) * 8) * 4 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) acc_29[i_] = read_5[((i_ & 31))];
                     }
@@ -207,11 +200,9 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                         shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = scores_26[((i_ & 7))];
                     named_barrier_sync(group_1_barrier, 128);
                     float read_5[32];
-                    uint32_t read_5_at = memory + 40960;
-                    keep(read_5_at);
+                    const uint32_t read_5_at = memory + 40960;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 4096 + (((i_ >> 2) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 3) * 8) * 4 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_29[i_] = read_5[((i_ & 31))];
                 }
@@ -386,8 +377,7 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
             float read_14[16];
             const uint32_t read_14_at = memory + 40960;
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                read_14[i_] = shared_at<float>(read_14_at + ((i_ & 15) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((thread.lane & 3)) * 4 % 128) ^ ((i_ & 15) * 4) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_14, 4 * i_, read_14_at + ((i_ & 3) * 16) * 4 / 128 * 4096 + (((thread.lane >> 3) & 3) * 4) * 4 / 128 * 4096 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 4) * 4 % 128) ^ ((i_ & 3) * 16) * 4 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_) scores_11[i_] = read_14[((i_ & 15))];
         }
@@ -404,11 +394,9 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                 // cycle 0, stage 0: dot.scores_26 (tests/kernels/ttgir/overturned.sm90.ttgir:54:20)
                 {
                     float read_0[64];
-                    uint32_t read_0_at = channel_y_20.slot(count_y_20);
-                    keep(read_0_at);
+                    const uint32_t read_0_at = channel_y_20.slot(count_y_20);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 5) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128));
+                    for (int i_ = 0; i_ < 16; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 7) * 8) * 4 / 128 * 4096 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 4096 + (((i_ >> 3) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 7) * 8) * 4 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) scores_26[i_] = 0.0f;
                     warp_mma<float, 2, 1, 8, 1>(scores_26, read_0, scores_11);
@@ -423,11 +411,9 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                     // cycle 0, stage 0: dot.scores_26 (tests/kernels/ttgir/overturned.sm90.ttgir:54:20)
                     {
                         float read_0[64];
-                        uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
-                        keep(read_0_at);
+                        const uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 5) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128));
+                        for (int i_ = 0; i_ < 16; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 7) * 8) * 4 / 128 * 4096 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 4096 + (((i_ >> 3) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 7) * 8) * 4 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) scores_26[i_] = 0.0f;
                         warp_mma<float, 2, 1, 8, 1>(scores_26, read_0, scores_11);
@@ -440,11 +426,9 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                             shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = scores_26_age1[((i_ & 7))];
                         named_barrier_sync(group_1_barrier, 128);
                         float read_5[32];
-                        uint32_t read_5_at = memory + 40960;
-                        keep(read_5_at);
+                        const uint32_t read_5_at = memory + 40960;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 4096 + (((i_ >> 2) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 3) * 8) * 4 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) acc_29[i_] = read_5[((i_ & 31))];
                     }
@@ -475,11 +459,9 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                         shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = scores_26[((i_ & 7))];
                     named_barrier_sync(group_1_barrier, 128);
                     float read_5[32];
-                    uint32_t read_5_at = memory + 40960;
-                    keep(read_5_at);
+                    const uint32_t read_5_at = memory + 40960;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 4096 + (((i_ >> 2) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 3) * 8) * 4 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_29[i_] = read_5[((i_ & 31))];
                 }

@@ -1681,12 +1681,12 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     }
                     // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                     {
-                        named_barrier_sync(group_3_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 88064 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_117, i_ * 1);
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                         named_barrier_sync(group_3_barrier, 128);
                         uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 88064;
+                        const uint32_t read_4_at = memory + 90112;
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
@@ -1753,12 +1753,12 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                 {
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 88064 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_117, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                     named_barrier_sync(group_3_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 88064;
+                    const uint32_t read_4_at = memory + 90112;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -1812,7 +1812,6 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 2));
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 88064 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_115[i_];
                     named_barrier_sync(group_3_barrier, 128);
@@ -1824,12 +1823,12 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                 {
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 88064 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_117, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                     named_barrier_sync(group_3_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 88064;
+                    const uint32_t read_4_at = memory + 90112;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -1883,7 +1882,6 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 2));
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 88064 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_115[i_];
                     named_barrier_sync(group_3_barrier, 128);
@@ -1895,12 +1893,12 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                 {
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 88064 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_117, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                     named_barrier_sync(group_3_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 88064;
+                    const uint32_t read_4_at = memory + 90112;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -1954,7 +1952,6 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 2));
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 88064 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_115[i_];
                     named_barrier_sync(group_3_barrier, 128);
@@ -1966,12 +1963,12 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                 {
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 88064 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_117, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                     named_barrier_sync(group_3_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 88064;
+                    const uint32_t read_4_at = memory + 90112;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -2025,7 +2022,6 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 2));
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 88064 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_115[i_];
                     named_barrier_sync(group_3_barrier, 128);
@@ -2037,12 +2033,12 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                 {
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 88064 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_117, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                     named_barrier_sync(group_3_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 88064;
+                    const uint32_t read_4_at = memory + 90112;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -2096,7 +2092,6 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_115[i_] = (total_115[i_] + __shfl_xor_sync(~0u, total_115[i_], 2));
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 88064 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = total_115[i_];
                     named_barrier_sync(group_3_barrier, 128);
@@ -2108,12 +2103,12 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 // cycle 124, stage 6: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                 {
-                    named_barrier_sync(group_3_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 88064 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_117, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                     named_barrier_sync(group_3_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 88064;
+                    const uint32_t read_4_at = memory + 90112;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -2181,12 +2176,12 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     }
                     // cycle 1810, stage 0: convert.acc_118 (tests/kernels/ttgir/paged.sm90.ttgir:171:18)
                     {
-                        named_barrier_sync(group_3_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 88064 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_117, i_ * 1);
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            stmatrix_x4(memory + 90112 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_117[4 * i_ + 0], acc_117[4 * i_ + 1], acc_117[4 * i_ + 2], acc_117[4 * i_ + 3]);
                         named_barrier_sync(group_3_barrier, 128);
                         uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 88064;
+                        const uint32_t read_4_at = memory + 90112;
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll

@@ -164,14 +164,13 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     for (int i_ = 0; i_ < 2; ++i_) higher[i_] = fmaxf(higher[i_], __shfl_xor_sync(~0u, higher[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) higher[i_] = fmaxf(higher[i_], __shfl_xor_sync(~0u, higher[i_], 2));
-                    named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 49152 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = higher[i_];
+                    for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 51200 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = higher[i_];
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) {
                         higher[i_] = -INFINITY;
-                        for (int warp = 0; warp < 4; ++warp) higher[i_] = fmaxf(higher[i_], shared_at<float>(memory + 49152 + (warp * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)));
+                        for (int warp = 0; warp < 4; ++warp) higher[i_] = fmaxf(higher[i_], shared_at<float>(memory + 51200 + (warp * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)));
                     }
                 }
                 channel_s.consumer_wait(count_s + 2);
@@ -233,7 +232,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     for (int i_ = 0; i_ < 2; ++i_) higher[i_] = fmaxf(higher[i_], __shfl_xor_sync(~0u, higher[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) higher[i_] = fmaxf(higher[i_], __shfl_xor_sync(~0u, higher[i_], 2));
-                    named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 49152 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = higher[i_];
                     named_barrier_sync(group_1_barrier, 128);
@@ -302,12 +300,12 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 }
                 // cycle 134, stage 3: convert.acc_35 (tests/kernels/ttgir/queries_16.sm90.ttgir:77:17)
                 {
-                    named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 51200 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_28[4 * i_ + 0], acc_28[4 * i_ + 1], acc_28[4 * i_ + 2], acc_28[4 * i_ + 3]);
                     named_barrier_sync(group_1_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 49152;
+                    const uint32_t read_4_at = memory + 51200;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -330,7 +328,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     for (int i_ = 0; i_ < 2; ++i_) higher[i_] = fmaxf(higher[i_], __shfl_xor_sync(~0u, higher[i_], 1));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) higher[i_] = fmaxf(higher[i_], __shfl_xor_sync(~0u, higher[i_], 2));
-                    named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 49152 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = higher[i_];
                     named_barrier_sync(group_1_barrier, 128);
@@ -421,14 +418,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            stmatrix_x4(memory + 49152 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_28[4 * i_ + 0], acc_28[4 * i_ + 1], acc_28[4 * i_ + 2], acc_28[4 * i_ + 3]);
                         named_barrier_sync(group_1_barrier, 128);
-                        uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 49152;
+                        uint32_t read_5[16];
+                        const uint32_t read_5_at = memory + 49152;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_5[i_];
                     }
                     // cycle 144, stage 2: exp2.p_27 (tests/kernels/ttgir/queries_16.sm90.ttgir:69:15)
                     {
@@ -447,14 +445,13 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         for (int i_ = 0; i_ < 2; ++i_) higher[i_] = fmaxf(higher[i_], __shfl_xor_sync(~0u, higher[i_], 1));
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) higher[i_] = fmaxf(higher[i_], __shfl_xor_sync(~0u, higher[i_], 2));
-                        named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 49152 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = higher[i_];
+                        for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 51200 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)) = higher[i_];
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) {
                             higher[i_] = -INFINITY;
-                            for (int warp = 0; warp < 4; ++warp) higher[i_] = fmaxf(higher[i_], shared_at<float>(memory + 49152 + (warp * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)));
+                            for (int warp = 0; warp < 4; ++warp) higher[i_] = fmaxf(higher[i_], shared_at<float>(memory + 51200 + (warp * 16 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7))) * sizeof(float)));
                         }
                     }
                 }
@@ -512,14 +509,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 49152 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_28[4 * i_ + 0], acc_28[4 * i_ + 1], acc_28[4 * i_ + 2], acc_28[4 * i_ + 3]);
                     named_barrier_sync(group_1_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 49152;
+                    uint32_t read_5[16];
+                    const uint32_t read_5_at = memory + 49152;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_5[i_];
                 }
                 // cycle 144, stage 2: exp2.p_27 (tests/kernels/ttgir/queries_16.sm90.ttgir:69:15)
                 {
@@ -578,12 +576,12 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 channel_acc_29.consumer_release(count_acc_29 + n - 3);
                 // cycle 134, stage 3: convert.acc_35 (tests/kernels/ttgir/queries_16.sm90.ttgir:77:17)
                 {
-                    named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 51200 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_28[4 * i_ + 0], acc_28[4 * i_ + 1], acc_28[4 * i_ + 2], acc_28[4 * i_ + 3]);
                     named_barrier_sync(group_1_barrier, 128);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 49152;
+                    const uint32_t read_4_at = memory + 51200;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
@@ -629,9 +627,9 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 channel_acc_29.consumer_release(count_acc_29 + n - 2);
                 // cycle 134, stage 3: convert.acc_35 (tests/kernels/ttgir/queries_16.sm90.ttgir:77:17)
                 {
-                    named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        stmatrix_x4(memory + 49152 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_28[4 * i_ + 0], acc_28[4 * i_ + 1], acc_28[4 * i_ + 2], acc_28[4 * i_ + 3]);
                     named_barrier_sync(group_1_barrier, 128);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 49152;
@@ -738,12 +736,12 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     }
                     // cycle 590, stage 0: convert.acc_35 (tests/kernels/ttgir/queries_16.sm90.ttgir:77:17)
                     {
-                        named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            stmatrix_x4(memory + 51200 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), acc_28[4 * i_ + 0], acc_28[4 * i_ + 1], acc_28[4 * i_ + 2], acc_28[4 * i_ + 3]);
                         named_barrier_sync(group_1_barrier, 128);
                         uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 49152;
+                        const uint32_t read_4_at = memory + 51200;
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll

@@ -384,14 +384,15 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_) written_4[i_] = halves(half_of(v_p_[(((2 * i_) & 31)) / 8][(((2 * i_) & 31)) / 2 % 4], (((2 * i_) & 31)) % 2), half_of(v_p_[(((2 * i_ + 1) & 31)) / 8][(((2 * i_ + 1) & 31)) / 2 % 4], (((2 * i_ + 1) & 31)) % 2));
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 98304 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 2 % 128), written_4, i_ * 1);
+            for (int i_ = 0; i_ < 4; ++i_)
+                stmatrix_x4_transposed(memory + 98304 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)), written_4[4 * i_ + 0], written_4[4 * i_ + 1], written_4[4 * i_ + 2], written_4[4 * i_ + 3]);
             named_barrier_sync(group_1_barrier, 128);
-            uint32_t read_10[4][4];
-            const uint32_t read_10_at = memory + 98304;
+            uint32_t read_11[4][4];
+            const uint32_t read_11_at = memory + 98304;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_10[i_], 0, read_10_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+            for (int j = 0; j < 4; ++j) ldmatrix_x4(read_11[j], read_11_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) p_22[i_ / 4][i_ % 4] = read_10[i_ / 4][i_ % 4];
+            for (int i_ = 0; i_ < 16; ++i_) p_22[i_ / 4][i_ % 4] = read_11[i_ / 4][i_ % 4];
         }
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;
@@ -961,14 +962,15 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_) written_4[i_] = halves(half_of(v_p_[(((2 * i_) & 31)) / 8][(((2 * i_) & 31)) / 2 % 4], (((2 * i_) & 31)) % 2), half_of(v_p_[(((2 * i_ + 1) & 31)) / 8][(((2 * i_ + 1) & 31)) / 2 % 4], (((2 * i_ + 1) & 31)) % 2));
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 98304 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 2 % 128), written_4, i_ * 1);
+            for (int i_ = 0; i_ < 4; ++i_)
+                stmatrix_x4_transposed(memory + 98304 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)), written_4[4 * i_ + 0], written_4[4 * i_ + 1], written_4[4 * i_ + 2], written_4[4 * i_ + 3]);
             named_barrier_sync(group_1_barrier, 128);
-            uint32_t read_10[4][4];
-            const uint32_t read_10_at = memory + 98304;
+            uint32_t read_11[4][4];
+            const uint32_t read_11_at = memory + 98304;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_10[i_], 0, read_10_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+            for (int j = 0; j < 4; ++j) ldmatrix_x4(read_11[j], read_11_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) p_22[i_ / 4][i_ % 4] = read_10[i_ / 4][i_ % 4];
+            for (int i_ = 0; i_ < 16; ++i_) p_22[i_ / 4][i_ % 4] = read_11[i_ / 4][i_ % 4];
         }
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;

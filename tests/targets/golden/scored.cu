@@ -345,12 +345,18 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     // cycle 188, stage 2: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
                     {
                         named_barrier_sync(group_1_barrier, 128);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 66560 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 / 128 * 512 + ((thread.lane & 3) * 2) * 2 / 128 * 512 + ((((i_ * 2) >> 4) & 1) * 2) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1)) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ swizzle<128>(((((i_ * 2) >> 4) & 1) * 2) % 8 * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 % 128)), total_37, i_ * 1);
+                        }
                         named_barrier_sync(group_1_barrier, 128);
+                        uint32_t read_6[1];
+                        const uint32_t read_6_at = memory + 66560;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            load_elements<1>(read_6, i_ * 1, read_6_at + (((i_ * 2) & 1)) * 2 / 128 * 512 + ((thread.lane & 31) * 2) * 2 / 128 * 512 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 2) * 2 % 128) ^ (((i_ * 2) & 1)) * 2 % 128));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = read_6[i_];
                     }
                     // cycle 246, stage 2: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                     {
@@ -400,12 +406,18 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                 // cycle 188, stage 2: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
                 {
                     named_barrier_sync(group_1_barrier, 128);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                    if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 66560 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 / 128 * 512 + ((thread.lane & 3) * 2) * 2 / 128 * 512 + ((((i_ * 2) >> 4) & 1) * 2) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1)) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ swizzle<128>(((((i_ * 2) >> 4) & 1) * 2) % 8 * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 % 128)), total_37, i_ * 1);
+                    }
                     named_barrier_sync(group_1_barrier, 128);
+                    uint32_t read_6[1];
+                    const uint32_t read_6_at = memory + 66560;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        load_elements<1>(read_6, i_ * 1, read_6_at + (((i_ * 2) & 1)) * 2 / 128 * 512 + ((thread.lane & 31) * 2) * 2 / 128 * 512 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 2) * 2 % 128) ^ (((i_ * 2) & 1)) * 2 % 128));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = read_6[i_];
                 }
                 // cycle 246, stage 2: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                 {
@@ -446,12 +458,18 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                 // cycle 188, stage 2: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
                 {
                     named_barrier_sync(group_1_barrier, 128);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                    if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 66560 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 / 128 * 512 + ((thread.lane & 3) * 2) * 2 / 128 * 512 + ((((i_ * 2) >> 4) & 1) * 2) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1)) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ swizzle<128>(((((i_ * 2) >> 4) & 1) * 2) % 8 * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 % 128)), total_37, i_ * 1);
+                    }
                     named_barrier_sync(group_1_barrier, 128);
+                    uint32_t read_6[1];
+                    const uint32_t read_6_at = memory + 66560;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        load_elements<1>(read_6, i_ * 1, read_6_at + (((i_ * 2) & 1)) * 2 / 128 * 512 + ((thread.lane & 31) * 2) * 2 / 128 * 512 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 2) * 2 % 128) ^ (((i_ * 2) & 1)) * 2 % 128));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = read_6[i_];
                 }
                 // cycle 246, stage 2: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                 {
@@ -518,12 +536,18 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     // cycle 1628, stage 0: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
                     {
                         named_barrier_sync(group_1_barrier, 128);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 66560 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 / 128 * 512 + ((thread.lane & 3) * 2) * 2 / 128 * 512 + ((((i_ * 2) >> 4) & 1) * 2) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1)) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ swizzle<128>(((((i_ * 2) >> 4) & 1) * 2) % 8 * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 % 128)), total_37, i_ * 1);
+                        }
                         named_barrier_sync(group_1_barrier, 128);
+                        uint32_t read_6[1];
+                        const uint32_t read_6_at = memory + 66560;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            load_elements<1>(read_6, i_ * 1, read_6_at + (((i_ * 2) & 1)) * 2 / 128 * 512 + ((thread.lane & 31) * 2) * 2 / 128 * 512 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 2) * 2 % 128) ^ (((i_ * 2) & 1)) * 2 % 128));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = read_6[i_];
                     }
                     // cycle 1686, stage 0: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                     {
@@ -831,12 +855,18 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     // cycle 188, stage 2: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
                     {
                         named_barrier_sync(group_1_barrier, 128);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 66560 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 / 128 * 512 + ((thread.lane & 3) * 2) * 2 / 128 * 512 + ((((i_ * 2) >> 4) & 1) * 2) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1)) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ swizzle<128>(((((i_ * 2) >> 4) & 1) * 2) % 8 * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 % 128)), total_37, i_ * 1);
+                        }
                         named_barrier_sync(group_1_barrier, 128);
+                        uint32_t read_6[1];
+                        const uint32_t read_6_at = memory + 66560;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            load_elements<1>(read_6, i_ * 1, read_6_at + (((i_ * 2) & 1)) * 2 / 128 * 512 + ((thread.lane & 31) * 2) * 2 / 128 * 512 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 2) * 2 % 128) ^ (((i_ * 2) & 1)) * 2 % 128));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = read_6[i_];
                     }
                     // cycle 246, stage 2: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                     {
@@ -886,12 +916,18 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                 // cycle 188, stage 2: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
                 {
                     named_barrier_sync(group_1_barrier, 128);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                    if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 66560 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 / 128 * 512 + ((thread.lane & 3) * 2) * 2 / 128 * 512 + ((((i_ * 2) >> 4) & 1) * 2) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1)) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ swizzle<128>(((((i_ * 2) >> 4) & 1) * 2) % 8 * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 % 128)), total_37, i_ * 1);
+                    }
                     named_barrier_sync(group_1_barrier, 128);
+                    uint32_t read_6[1];
+                    const uint32_t read_6_at = memory + 66560;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        load_elements<1>(read_6, i_ * 1, read_6_at + (((i_ * 2) & 1)) * 2 / 128 * 512 + ((thread.lane & 31) * 2) * 2 / 128 * 512 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 2) * 2 % 128) ^ (((i_ * 2) & 1)) * 2 % 128));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = read_6[i_];
                 }
                 // cycle 246, stage 2: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                 {
@@ -932,12 +968,18 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                 // cycle 188, stage 2: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
                 {
                     named_barrier_sync(group_1_barrier, 128);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                    if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 66560 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 / 128 * 512 + ((thread.lane & 3) * 2) * 2 / 128 * 512 + ((((i_ * 2) >> 4) & 1) * 2) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1)) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ swizzle<128>(((((i_ * 2) >> 4) & 1) * 2) % 8 * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 % 128)), total_37, i_ * 1);
+                    }
                     named_barrier_sync(group_1_barrier, 128);
+                    uint32_t read_6[1];
+                    const uint32_t read_6_at = memory + 66560;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        load_elements<1>(read_6, i_ * 1, read_6_at + (((i_ * 2) & 1)) * 2 / 128 * 512 + ((thread.lane & 31) * 2) * 2 / 128 * 512 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 2) * 2 % 128) ^ (((i_ * 2) & 1)) * 2 % 128));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = read_6[i_];
                 }
                 // cycle 246, stage 2: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                 {
@@ -1004,12 +1046,18 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     // cycle 1628, stage 0: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
                     {
                         named_barrier_sync(group_1_barrier, 128);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 66560 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 / 128 * 512 + ((thread.lane & 3) * 2) * 2 / 128 * 512 + ((((i_ * 2) >> 4) & 1) * 2) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1)) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ swizzle<128>(((((i_ * 2) >> 4) & 1) * 2) % 8 * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8) * 2 % 128)), total_37, i_ * 1);
+                        }
                         named_barrier_sync(group_1_barrier, 128);
+                        uint32_t read_6[1];
+                        const uint32_t read_6_at = memory + 66560;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            load_elements<1>(read_6, i_ * 1, read_6_at + (((i_ * 2) & 1)) * 2 / 128 * 512 + ((thread.lane & 31) * 2) * 2 / 128 * 512 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 2) * 2 % 128) ^ (((i_ * 2) & 1)) * 2 % 128));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = read_6[i_];
                     }
                     // cycle 1686, stage 0: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                     {

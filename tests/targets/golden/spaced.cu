@@ -188,14 +188,15 @@ spaced_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_con
             for (int i_ = 0; i_ < 4; ++i_) truncf_25_[i_] = pack_f16(acc_13[(((2 * i_) & 7))], acc_13[(((2 * i_ + 1) & 7))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 51200 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_25_, i_ * 1);
+            for (int i_ = 0; i_ < 1; ++i_)
+                stmatrix_x4(memory + 51200 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), truncf_25_[4 * i_ + 0], truncf_25_[4 * i_ + 1], truncf_25_[4 * i_ + 2], truncf_25_[4 * i_ + 3]);
             named_barrier_sync(group_1_barrier, 128);
-            uint32_t read_7[1][4];
-            const uint32_t read_7_at = memory + 51200;
+            uint32_t read_8[1][4];
+            const uint32_t read_8_at = memory + 51200;
             #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_8[i_], 0, read_8_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) convert_layout_26[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
+            for (int i_ = 0; i_ < 4; ++i_) convert_layout_26[i_ / 4][i_ % 4] = read_8[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/spaced.sm90.ttgir:94:5)
         {
@@ -396,14 +397,15 @@ spaced_kernel(__half* a, int8_t* b, __half* c, __half* scales, int32_t M, int32_
             for (int i_ = 0; i_ < 4; ++i_) truncf_25_[i_] = pack_f16(acc_13[(((2 * i_) & 7))], acc_13[(((2 * i_ + 1) & 7))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 51200 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_25_, i_ * 1);
+            for (int i_ = 0; i_ < 1; ++i_)
+                stmatrix_x4(memory + 51200 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), truncf_25_[4 * i_ + 0], truncf_25_[4 * i_ + 1], truncf_25_[4 * i_ + 2], truncf_25_[4 * i_ + 3]);
             named_barrier_sync(group_1_barrier, 128);
-            uint32_t read_7[1][4];
-            const uint32_t read_7_at = memory + 51200;
+            uint32_t read_8[1][4];
+            const uint32_t read_8_at = memory + 51200;
             #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_8[i_], 0, read_8_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) convert_layout_26[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
+            for (int i_ = 0; i_ < 4; ++i_) convert_layout_26[i_ / 4][i_ % 4] = read_8[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/spaced.sm90.ttgir:94:5)
         {

@@ -194,19 +194,16 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) truncf_25_[i_] = pack_f16(acc_42[(((2 * i_) & 15))], acc_42[(((2 * i_ + 1) & 15))]);
             named_barrier_sync(group_1_barrier, 128);
-            {
-                uint32_t to_ = memory + 8192;
-                keep(to_);
-                #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(to_ + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_25_, i_ * 1);
-            }
+            #pragma unroll
+            for (int i_ = 0; i_ < 2; ++i_)
+                stmatrix_x4(memory + 8192 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + ((i_ & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), truncf_25_[4 * i_ + 0], truncf_25_[4 * i_ + 1], truncf_25_[4 * i_ + 2], truncf_25_[4 * i_ + 3]);
             named_barrier_sync(group_1_barrier, 128);
-            uint32_t read_11[2][4];
-            const uint32_t read_11_at = memory + 8192;
+            uint32_t read_8[2][4];
+            const uint32_t read_8_at = memory + 8192;
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_11[i_], 0, read_11_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
+            for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_8[i_], 0, read_8_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) convert_layout_35[i_ / 4][i_ % 4] = read_11[i_ / 4][i_ % 4];
+            for (int i_ = 0; i_ < 8; ++i_) convert_layout_35[i_ / 4][i_ % 4] = read_8[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/turned_32.sm90.ttgir:132:5)
         {

@@ -155,17 +155,16 @@ weighted_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_c
                     float read_0[16];
                     const uint32_t read_0_at = channel_x_16.slot(count_x_16);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 8) * 4 / 128 * 8192 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 3) * 8) * 4 % 128));
                     await_reads(read_0);
-                    float read_6[8];
-                    const uint32_t read_6_at = channel_x_21.slot(count_x_21);
+                    float read_5[8];
+                    const uint32_t read_5_at = channel_x_21.slot(count_x_21);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) read_6[i_] = shared_at<float>(read_6_at + ((i_ & 7) * 4 + (thread.lane & 3)) * sizeof(float));
-                    await_reads(read_6);
+                    for (int i_ = 0; i_ < 8; ++i_) read_5[i_] = shared_at<float>(read_5_at + ((i_ & 7) * 4 + (thread.lane & 3)) * sizeof(float));
+                    await_reads(read_5);
                     float x_25_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) x_25_[i_] = (read_0[((i_ & 15))] * read_6[(((i_ >> 1) & 7))]);
+                    for (int i_ = 0; i_ < 16; ++i_) x_25_[i_] = (read_0[((i_ & 15))] * read_5[(((i_ >> 1) & 7))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         shared_at<float>(channel_twill_operand51.slot(count_twill_operand51) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = x_25_[((i_ & 15))];
@@ -195,17 +194,16 @@ weighted_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_c
                         float read_0[16];
                         const uint32_t read_0_at = channel_x_16.slot(count_x_16 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 8) * 4 / 128 * 8192 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 3) * 8) * 4 % 128));
                         await_reads(read_0);
-                        float read_6[8];
-                        const uint32_t read_6_at = channel_x_21.slot(count_x_21 + i);
+                        float read_5[8];
+                        const uint32_t read_5_at = channel_x_21.slot(count_x_21 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) read_6[i_] = shared_at<float>(read_6_at + ((i_ & 7) * 4 + (thread.lane & 3)) * sizeof(float));
-                        await_reads(read_6);
+                        for (int i_ = 0; i_ < 8; ++i_) read_5[i_] = shared_at<float>(read_5_at + ((i_ & 7) * 4 + (thread.lane & 3)) * sizeof(float));
+                        await_reads(read_5);
                         float x_25_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) x_25_[i_] = (read_0[((i_ & 15))] * read_6[(((i_ >> 1) & 7))]);
+                        for (int i_ = 0; i_ < 16; ++i_) x_25_[i_] = (read_0[((i_ & 15))] * read_5[(((i_ >> 1) & 7))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             shared_at<float>(channel_twill_operand51.slot(count_twill_operand51 + i) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = x_25_[((i_ & 15))];
@@ -427,16 +425,15 @@ weighted_kernel(float* a, float* b, float* v, float* c, int32_t M, int32_t N, in
                     float read_0[16];
                     const uint32_t read_0_at = channel_x_16.slot(count_x_16);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
-                    float read_5[8];
-                    const uint32_t read_5_at = channel_x_21.slot(count_x_21);
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 8) * 4 / 128 * 8192 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 3) * 8) * 4 % 128));
+                    float read_4[8];
+                    const uint32_t read_4_at = channel_x_21.slot(count_x_21);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) read_5[i_] = shared_at<float>(read_5_at + ((i_ & 7) * 4 + (thread.lane & 3)) * sizeof(float));
-                    await_reads(read_5);
+                    for (int i_ = 0; i_ < 8; ++i_) read_4[i_] = shared_at<float>(read_4_at + ((i_ & 7) * 4 + (thread.lane & 3)) * sizeof(float));
+                    await_reads(read_4);
                     float x_25_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) x_25_[i_] = (read_0[((i_ & 15))] * read_5[(((i_ >> 1) & 7))]);
+                    for (int i_ = 0; i_ < 16; ++i_) x_25_[i_] = (read_0[((i_ & 15))] * read_4[(((i_ >> 1) & 7))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         shared_at<float>(channel_twill_operand51.slot(count_twill_operand51) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = x_25_[((i_ & 15))];
@@ -467,16 +464,15 @@ weighted_kernel(float* a, float* b, float* v, float* c, int32_t M, int32_t N, in
                         float read_0[16];
                         const uint32_t read_0_at = channel_x_16.slot(count_x_16 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
-                        float read_5[8];
-                        const uint32_t read_5_at = channel_x_21.slot(count_x_21 + i);
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 8) * 4 / 128 * 8192 + (((thread.lane >> 4) & 1) * 4) * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 4) * 4 % 128) ^ ((i_ & 3) * 8) * 4 % 128));
+                        float read_4[8];
+                        const uint32_t read_4_at = channel_x_21.slot(count_x_21 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) read_5[i_] = shared_at<float>(read_5_at + ((i_ & 7) * 4 + (thread.lane & 3)) * sizeof(float));
-                        await_reads(read_5);
+                        for (int i_ = 0; i_ < 8; ++i_) read_4[i_] = shared_at<float>(read_4_at + ((i_ & 7) * 4 + (thread.lane & 3)) * sizeof(float));
+                        await_reads(read_4);
                         float x_25_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) x_25_[i_] = (read_0[((i_ & 15))] * read_5[(((i_ >> 1) & 7))]);
+                        for (int i_ = 0; i_ < 16; ++i_) x_25_[i_] = (read_0[((i_ & 15))] * read_4[(((i_ >> 1) & 7))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             shared_at<float>(channel_twill_operand51.slot(count_twill_operand51 + i) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = x_25_[((i_ & 15))];

@@ -17,7 +17,7 @@ from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.names import tensor_map
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions
 from twill.targets.cuda.register_loads import Kept
-from twill.targets.cuda.scope import Scope
+from twill.targets.cuda.scope import Scope, ScratchHalves
 from twill.targets.cuda.shared_tiles import boxed
 from twill.targets.cuda.tiled_corners import FixedCorner
 from twill.targets.cuda.tiled_loads import TiledLoad
@@ -62,7 +62,7 @@ class MmaPrinter(Protocol):
 
 @dataclass(slots=True)
 class Emitter:
-    """The statements of one group; `mma` and `inductions` change as the text goes on."""
+    """The statements of one group; `mma`, `inductions` and `halves` change as the text goes on."""
 
     program: Program
     group: WarpProgram
@@ -100,6 +100,8 @@ class Emitter:
     """That part is the steady state of a loop."""
     float_pairs: bool = False
     """One instruction computes two float32 elements."""
+    halves: ScratchHalves = field(default_factory=ScratchHalves)
+    """Of the statements that are printed."""
 
     def scope(
         self,
@@ -121,6 +123,7 @@ class Emitter:
             write.value: variable(write.register) for write in writes if write.register.variable not in read
         }
         scope = Scope(self.program, self.group, {}, targets, span=span, positions=self.positions)
+        scope.halves = self.halves
         scope.beside_copies = self.beside_copies
         scope.float_pairs, scope.unawaited = self.float_pairs, [] if late else None
         if self.float_pairs:

@@ -1,10 +1,11 @@
 """What goes from thread to thread of a group: reductions, and tiles that change their layout.
 
 Takes elements in registers and the group's scratch buffer in shared memory; gives C. Two group barriers
-enclose its use: before the first, other warps may still read what lay there; after the second, all is
-written.
+enclose its use: before the first, which is left out where no warp reads what lay there (`Room`), other warps
+may still do so; after the second, all is written.
 """
 
+from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
@@ -22,6 +23,16 @@ from twill.targets.cuda.maxima import by_bits, maxima
 from twill.targets.cuda.packed_maxima import extremes, in_words
 from twill.targets.cuda.register_tiles import OF_WORD, PACK, Elements, Point, cast, number, point
 from twill.targets.cuda.shared_tiles import UNROLL
+
+
+class Room(NamedTuple):
+    """Where in shared memory threads exchange what they hold."""
+
+    address: str
+    before: list[str]
+    """The barrier before threads write, where other warps may still read what lay there."""
+    barrier: str
+    """The one before they read."""
 
 
 class ColumnRange(NamedTuple):
@@ -88,10 +99,10 @@ def gathered(
     return maxima(name, source, elements, words, by_number, first=span[0] == 0)
 
 
-def exchanged(op: Op, name: str, source: Fragment, scratch: str, group_barrier: str) -> list[str]:
+def exchanged(op: Op, name: str, source: Fragment, taken: Callable[[], Room]) -> list[str]:
     """Finalize a reduction: among the lanes that share a row (1 and 2 apart) or a column (4, 8 and 16), then
     among the warps that do. Where warps share the columns of the tile but not those of a vector, each thread
-    reads those of the vector."""
+    reads those of the vector. `taken` gives the room for an exchange among warps."""
     combine = op.regions[0].blocks[0].ops[0]
     start = neutral(combine)
     assert isinstance(op.result.type, Tensor)
@@ -109,13 +120,13 @@ def exchanged(op: Op, name: str, source: Fragment, scratch: str, group_barrier: 
     warp = f"thread.row / {16 * source.down}" if kept == 0 else f"thread.row / 16 % {source.down}"
     first = "thread.lane % 4 == 0" if kept == 0 else "thread.lane < 4"
     mine, every = (f"{one.shape[0]} + {Point(one, 'i_').coordinate()}" for one in (part, whole))
-    lines += [group_barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_)"]
-    lines.append(
-        f"    if ({first}) shared_at<{kind}>({scratch} + ({warp} * {mine}) * sizeof({kind})) = {name}[i_];"
-    )
+    room = taken()
+    lines += [*room.before, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_)"]
+    place = f"shared_at<{kind}>({room.address} + ({warp} * {mine}) * sizeof({kind}))"
+    lines.append(f"    if ({first}) {place} = {name}[i_];")
     count = whole.registers
-    lines += [group_barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", f"    {name}[i_] = {start};"]
-    found = f"shared_at<{kind}>({scratch} + (warp * {every}) * sizeof({kind}))"
+    lines += [room.barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", f"    {name}[i_] = {start};"]
+    found = f"shared_at<{kind}>({room.address} + (warp * {every}) * sizeof({kind}))"
     return [
         *lines,
         f"    for (int warp = 0; warp < {sharing}; ++warp) {_combined(combine, f'{name}[i_]', found)}",
@@ -163,9 +174,7 @@ def _two_chains(source: Spread, elements: Elements, span: ColumnRange) -> str:
     return f"{each(source.registers // 2, span)} unpair({value}, {first}, {second});"
 
 
-def shared_between(
-    op: Op, name: str, source: Spread, vector: Spread, scratch: str, group_barrier: str
-) -> list[str]:
+def shared_between(op: Op, name: str, source: Spread, vector: Spread, taken: Callable[[], Room]) -> list[str]:
     """`exchanged` for a tile in a linear layout whose reduction is held as `vector`."""
     combine, start = _combine(op)
     lanes, warps = source.along(axis_of(op))
@@ -182,14 +191,11 @@ def shared_between(
         prod(vector.shape),
         " + ".join(f"(thread.warp >> {bit} & 1) * {1 << k}" for k, bit in enumerate(warps)),
     )
-    place = vector.point().flat()
-    lines += [
-        group_barrier,
-        UNROLL,
-        f"{loop} shared_at<{kind}>({scratch} + (({warp}) * {size} + {place}) * sizeof({kind})) = {name}[i_];",
-    ]
-    lines += [group_barrier, UNROLL, f"{loop} {{", f"    {name}[i_] = {start};"]
-    found = f"shared_at<{kind}>({scratch} + (warp * {size} + {place}) * sizeof({kind}))"
+    place, room = vector.point().flat(), taken()
+    own = f"shared_at<{kind}>({room.address} + (({warp}) * {size} + {place}) * sizeof({kind}))"
+    lines += [*room.before, UNROLL, f"{loop} {own} = {name}[i_];"]
+    lines += [room.barrier, UNROLL, f"{loop} {{", f"    {name}[i_] = {start};"]
+    found = f"shared_at<{kind}>({room.address} + (warp * {size} + {place}) * sizeof({kind}))"
     return [
         *lines,
         (

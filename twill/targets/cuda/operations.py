@@ -161,7 +161,7 @@ def _reduce(scope: Scope, op: Op) -> None:
     else:
         votes = scope.program.several_compute
         scope.lines += gathered(op, name, form, elements, scope.span, votes=votes)
-        scope.lines += exchanged(op, name, form, scope.scratch, scope.group_barrier()) if complete else []
+        scope.lines += exchanged(op, name, form, lambda: scope.room(op)) if complete else []
     scope.values[op.result.id] = held(name, result)
 
 
@@ -170,17 +170,17 @@ def _reduce_narrow(scope: Scope, op: Op, wide: Op, name: str) -> None:
     source, elements, own = op.operands[0].type, scope.elements(op.operands[0]), f"{name}_each"
     assert isinstance(source, Tensor)
     assert isinstance(wide.result.type, Tensor)
-    form, room = holding(source), (scope.scratch, scope.group_barrier())
+    form = holding(source)
     vector = holding(wide.result.type)
     scope.lines.append(declaration(wide.result.type, own))
     if isinstance(form, Spread):
         assert isinstance(vector, Spread)
         index = Held(own, vector, None).register(form.point().without(axis_of(op)))
         scope.lines += reduced(wide, own, form, index, elements, scope.span)
-        scope.lines += shared_between(wide, own, form, vector, *room)
+        scope.lines += shared_between(wide, own, form, vector, lambda: scope.room(op))
     else:
         scope.lines += gathered(wide, own, form, elements, scope.span, votes=scope.program.several_compute)
-        scope.lines += exchanged(wide, own, form, *room)
+        scope.lines += exchanged(wide, own, form, lambda: scope.room(op))
     scope.lines += [UNROLL, f"{each(vector.registers)} {name}[i_] = {cast(op.result.type, f'{own}[i_]')};"]
 
 
@@ -200,7 +200,7 @@ def _reduce_linear(scope: Scope, op: Op, name: str, form: Spread, elements: Elem
     index = own.register(form.point().without(axis_of(op)))
     scope.lines += reduced(op, own.name, form, index, elements, scope.span, paired=scope.float_pairs)
     if complete:
-        scope.lines += shared_between(op, own.name, form, vector, scope.scratch, scope.group_barrier())
+        scope.lines += shared_between(op, own.name, form, vector, lambda: scope.room(op))
     if packed(result):
         scope.lines += written(result, name, own)
 
@@ -361,6 +361,7 @@ def _if(scope: Scope, op: Op) -> None:
         for result, value in zip(op.results, last.operands, strict=True):
             inner.assigned(result, scope.name(result), inner.form(value))
         scope.lines += [head, *(f"    {line}" for line in inner.lines), *(["}"] if i else [])]
+    scope.halves.forget()
     for result in op.results:
         name = scope.name(result)
         scope.values[result.id] = held(name, result.type) if isinstance(result.type, Tensor) else name

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TypeGuard
 
 from twill.diagnostics import DefectError
-from twill.ir.channels import Channel
+from twill.ir.channels import Buffer, Channel
 from twill.ir.loop import Function, Op, SharedLinear, Tensor, Value
 from twill.ir.operands import Read, Register, Slot, TensorMemory, Write
 from twill.ir.program import Program, WarpProgram
@@ -36,9 +36,10 @@ from twill.targets.cuda.elements import (
     variable,
     written,
 )
-from twill.targets.cuda.exchange import WHOLE, ColumnRange
+from twill.targets.cuda.exchange import WHOLE, ColumnRange, Room
 from twill.targets.cuda.expressions import atom, bare, plus
 from twill.targets.cuda.fragments import Fragment, holding, linear
+from twill.targets.cuda.fragments import scratch as exchanged_bytes
 from twill.targets.cuda.in_shared import InShared
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, channel, count, local
@@ -97,6 +98,24 @@ def tensor_address(program: Program, location: TensorMemory) -> str:
 
 
 @dataclass(slots=True)
+class ScratchHalves:
+    """Which half of a group's scratch buffer no warp reads any more, as the text goes on. Between the two
+    barriers of an exchange in one half all warps have read what lay in the other: the next exchange, there,
+    needs no barrier before it. (An iteration of fla's ttt_bwd_h has 15 exchanges, each behind the last.)"""
+
+    free: int | None = None
+    """Its offset in the buffer; None where all of the buffer may be read."""
+
+    def forget(self) -> None:
+        """What follows may be reached from elsewhere, or is printed elsewhere."""
+        self.free = None
+
+
+HALF = 128
+"""A half of a scratch buffer begins at a multiple of so many bytes: all banks."""
+
+
+@dataclass(slots=True)
 class Scope:
     """One statement on its way to C."""
 
@@ -130,6 +149,8 @@ class Scope:
     None: each is awaited at once, as what is read inside of braces must be."""
     loads: dict[int, tuple[Read, Slot]] = field(default_factory=dict[int, "tuple[Read, Slot]"])
     """Tiles in slots that are read in the layouts which they are converted to, by value id."""
+    halves: ScratchHalves = field(default_factory=ScratchHalves)
+    """Of the statements before it."""
     received: set[int] = field(default_factory=set[int])
     """What comes in a slot, by value id: the statement does not have what it was computed from."""
 
@@ -366,11 +387,26 @@ class Scope:
 
     @property
     def scratch(self) -> str:
-        """Where the group's scratch buffer is; without one, a name that no file declares."""
-        buffer = next(
-            (buffer for buffer in self.program.buffers if buffer.id == f"scratch{self.group.id}"), None
-        )
+        """Where the group's scratch buffer is, of which any part is used; without one, a name that no file
+        declares."""
+        self.halves.forget()
+        buffer = self._scratch_buffer()
         return plus("memory", buffer.offset) if buffer else NO_SCRATCH
+
+    def _scratch_buffer(self) -> Buffer | None:
+        return next((one for one in self.program.buffers if one.id == f"scratch{self.group.id}"), None)
+
+    def room(self, op: Op) -> Room:
+        """Where an operation's exchange, which is printed now, takes place: in a half of the scratch buffer
+        if it has room."""
+        buffer, free = self._scratch_buffer(), self.halves.free
+        half = buffer.bytes // 2 // HALF * HALF if buffer and not buffer.overlays else 0
+        if buffer is None or exchanged_bytes(op) > half:
+            return Room(self.scratch, [self.group_barrier()], self.group_barrier())
+        at = free or 0
+        self.halves.free = half - at
+        before = [self.group_barrier()] if free is None else []
+        return Room(plus("memory", buffer.offset + at), before, self.group_barrier())
 
     def group_barrier(self) -> str:
         """All warps of the group."""

@@ -18,6 +18,7 @@ from twill.targets.cuda.shared_tiles import (
     divided_place,
     element_place,
     matrix_place,
+    matrix_rows,
     neighbours,
     owned,
     pair_place,
@@ -67,6 +68,19 @@ def stored_by_columns(source: Held, tile: Shared) -> list[str]:
     four = ", ".join(f"{source.name}[j][{i}]" for i in range(4))
     body = f"stmatrix_x4_transposed({tile.address} + {byte_of(tile, f'({row})', column)}, {four});"
     return [UNROLL, f"for (int j = 0; j < {form.registers // 8}; ++j)", f"    {body}"]
+
+
+def matrices_stored(source: Held, form: Spread, tile: Shared) -> list[str] | None:
+    """Write a tile that threads hold in pairs of 16 bits, as MMAs of warps do, by matrices, as `loaded` reads
+    it; None where matrices do not have whole rows of it."""
+    matrices = matrix_rows(form, tile) if tile.bits == 16 and source.pack and source.layout == form else None
+    if matrices is None:
+        return None
+    one, transposed = matrices
+    store = "stmatrix_x4_transposed" if transposed else "stmatrix_x4"
+    four = ", ".join(f"{source.name}[4 * i_ + {i}]" for i in range(4))
+    body = f"{store}({tile.address} + {element_place(tile, one)}, {four});"
+    return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // 8}; ++i_)", f"    {body}"]
 
 
 def _rows_stored(source: Held, form: Spread, tile: Shared, first: int) -> list[str]:

@@ -335,16 +335,21 @@ def contiguous(form: Spread, tile: Shared) -> int:
     return len(form.shape) - (2 if tile.transposed else 1)
 
 
+_IN_A_WORD = {8: 2, 16: 1, 32: 0}
+"""Bits of the number of an element in a word of a matrix, by the bits of an element."""
+
+
 def matrix_rows(form: Spread, tile: Shared) -> tuple[LinearPoint, bool] | None:
     """The row of a matrix of 8 x 8 elements of 16 bits whose address each lane gives, and whether matrices
-    are transposed, where four of them are eight registers of each thread, or sixteen of a byte (PTX ISA,
-    ldmatrix). Transposed, the two elements of a word and the four lanes beside each other have the rows that
-    their lanes name, which need not be neighbours: operands of mma.sync that a thread holds four consecutive
-    elements of. None where warps or registers exchange elements of a row, of which there are 16 bytes side
-    by side: an accumulator of fewer than eight columns for each warp."""
-    if tile.bits not in (8, 16) or len(form.shape) != 2:
+    are transposed, where four of them are eight registers of each thread, sixteen of a byte or four of 32
+    bits, whose halves stay together (PTX ISA, ldmatrix). Transposed, the two elements of a word and the four
+    lanes beside each other have the rows that their lanes name, which need not be neighbours: operands of
+    mma.sync that a thread holds four consecutive elements of. None where warps or registers exchange elements
+    of a row, of which there are 16 bytes side by side: an accumulator of fewer than eight columns for each
+    warp."""
+    if tile.bits not in _IN_A_WORD or len(form.shape) != 2:
         return None
-    first, line_size = {8: 2, 16: 1}[tile.bits], 16 * 8 // tile.bits
+    first, line_size = _IN_A_WORD[tile.bits], 16 * 8 // tile.bits
     if len(form.register) < first + 2:
         return None
     for along in (0, 1):

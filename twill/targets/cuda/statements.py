@@ -85,6 +85,12 @@ from twill.targets.cuda.unrolled_loops import gathers_loads, unrolled
 from twill.warp.branch_accumulators import in_place
 from twill.warp.skipped import Skipped, runs, skipped
 
+_UNCONDITIONAL = (
+    *(Compute, FinalizeReduction, InitializeCarried, Move, SchedulingFence, MmaIssue, MmaWait),
+    *(ConsumerWait, ConsumerRelease, Advance, OrderBarrierWait, OrderBarrierArrive),
+)
+"""What is printed where it stands, under no condition, and has no buffer in shared memory but the scratch
+buffer (`ScratchHalves`)."""
 TAKEN = "twill_taken"
 """The variable that says whether an iteration takes the branch that all MMAs are in."""
 REMATERIALIZED = ("thread.lane", "thread.index", "thread.row", "thread.column")
@@ -93,7 +99,15 @@ call: computing the lane again delays every arrival."""
 
 
 def printed(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
-    """The lines of statements in order. Raises TwillError for what can not be generated."""
+    """The lines of statements in order, which may be a branch or the body of a loop. Raises TwillError for
+    what can not be generated."""
+    emitter.halves.forget()
+    lines = _in_order(emitter, statements)
+    emitter.halves.forget()
+    return lines
+
+
+def _in_order(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
     if not any(isinstance(one, Pipelined) for one in statements):
         return [line for one in statements for line in _one(emitter, one)]
     lines, index = list[str](), 0
@@ -107,6 +121,15 @@ def printed(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
 
 
 def _one(emitter: Emitter, statement: Statement) -> list[str]:
+    if not isinstance(statement, _UNCONDITIONAL) or (isinstance(statement, Compute) and statement.slots):
+        emitter.halves.forget()
+        lines = _statement(emitter, statement)
+        emitter.halves.forget()
+        return lines
+    return _statement(emitter, statement)
+
+
+def _statement(emitter: Emitter, statement: Statement) -> list[str]:
     match statement:
         case Compute():
             own = [*_compute(emitter, statement), *emitter.following(statement)]
@@ -165,6 +188,7 @@ def _behind_loads(emitter: Emitter, before: Sequence[Before], loop: Pipelined) -
     numbers hold the loop: what several statements compute each for itself has one name."""
     numbers, tiles = list[list[str]](), list[str]()
     for one in before:
+        emitter.halves.forget()
         if isinstance(one.statement, Compute):
             head, first, rest = _computed(emitter, one.statement, one.numbers)
             numbers.append([head, "{", *indented(first)])
@@ -210,6 +234,8 @@ def _computed(emitter: Emitter, it: Compute, first: Sequence[int] = ()) -> tuple
     made = {value.id for op in early for value in op.results}
     scope.assign(write for write in it.writes if write.value in made)
     behind = len(scope.lines) if early else 0
+    if early:  # between these lines and the others, lines of other statements may come
+        emitter.halves.forget()
     for op in ops:
         if op.index not in first:
             execute(scope, op)
@@ -227,8 +253,8 @@ def _finalize(emitter: Emitter, register: Register, op: Op) -> list[str]:
         assert isinstance(result, Tensor)
         vector = holding(result)
         assert isinstance(vector, Spread)
-        return shared_between(op, name, form, vector, scope.scratch, scope.group_barrier())
-    return exchanged(op, name, form, scope.scratch, scope.group_barrier())
+        return shared_between(op, name, form, vector, lambda: scope.room(op))
+    return exchanged(op, name, form, lambda: scope.room(op))
 
 
 def _copy(
@@ -272,6 +298,7 @@ def _bounds(emitter: Emitter, op: Op, reads: Sequence[Read]) -> tuple[str, str, 
 
 def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> list[str]:
     """`waiting`: what comes behind the first loads."""
+    emitter.halves.forget()
     op = emitter.program.op(it.op)
     lower, upper, step = _bounds(emitter, op, it.bounds)
     emitter.inductions = {

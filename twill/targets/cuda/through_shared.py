@@ -25,7 +25,7 @@ from twill.targets.cuda.register_tiles import (
     turned,
 )
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_stores import scattered, stored, stored_by_columns
+from twill.targets.cuda.shared_stores import matrices_stored, scattered, stored, stored_by_columns
 from twill.targets.cuda.shared_tiles import (
     UNROLL,
     Shared,
@@ -38,6 +38,8 @@ from twill.targets.cuda.shared_tiles import (
 )
 from twill.warp.slot_tensors import bits
 
+MATRICES = 4 * 8 * 16
+"""Bytes of the matrices that a warp reads or writes by one instruction."""
 SWIZZLES = (128, 64, 32)
 """Bytes of a line of a swizzle pattern."""
 
@@ -101,13 +103,16 @@ def convert(scope: Scope, op: Op) -> None:
         _renumber(scope, op.result, result, seen)
     elif (tile := scope.read_from.get(op.operands[0].id)) is not None:
         scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
-    elif (tile := _swizzled_scratch(scope, form, source, result)) is not None:
-        scope.lines.append(scope.group_barrier())
-        _write_scratch(scope, form, source, tile)
-        scope.lines.append(scope.group_barrier())
-        scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
+    elif (tile := _swizzled_scratch(form, source, result)) is not None:
+        room = scope.room(op)
+        tile = replace(tile, address=room.address)
+        scope.lines += room.before
+        _write_once(scope, form, source, tile)
+        scope.lines.append(room.barrier)
+        lines, scope.values[op.result.id] = loaded(result, tile, f"read_{len(scope.lines)}")
+        scope.lines += lines
     else:
-        _convert_by_elements(scope, op.result, source, result, form)
+        _convert_by_elements(scope, op, source, result, form)
 
 
 def _renumber(scope: Scope, value: Value, kind: Tensor, elements: Elements) -> None:
@@ -118,36 +123,34 @@ def _renumber(scope: Scope, value: Value, kind: Tensor, elements: Elements) -> N
     scope.values[value.id] = held(name, kind)
 
 
-def _convert_by_elements(scope: Scope, value: Value, source: Tensor, result: Tensor, form: Elements) -> None:
-    name, one, fragment = scope.name(value), point(holding(source), "i_"), holding(source)
-    scope.lines += [scope.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
+def _convert_by_elements(scope: Scope, op: Op, source: Tensor, result: Tensor, form: Elements) -> None:
+    value, room, fragment = op.result, scope.room(op), holding(source)
+    name, one = scope.name(value), point(fragment, "i_")
+    scope.lines += [*room.before, UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
     scope.lines.append(
-        f"    {guard(once(fragment))}{plain(source, scope.scratch, one)} = {as_stored(source, form, one)};"
+        f"    {guard(once(fragment))}{plain(source, room.address, one)} = {as_stored(source, form, one)};"
     )
-    scope.lines += [
-        scope.group_barrier(),
-        *([] if value.id in scope.targets else [declaration(result, name)]),
-    ]
-    scope.lines += written(result, name, lambda one: number(result, plain(result, scope.scratch, one)))
+    scope.lines += [room.barrier, *([] if value.id in scope.targets else [declaration(result, name)])]
+    scope.lines += written(result, name, lambda one: number(result, plain(result, room.address, one)))
     scope.values[value.id] = held(name, result)
 
 
-def _swizzled_scratch(scope: Scope, elements: Elements, kind: Tensor, result: Tensor) -> Shared | None:
-    """The scratch buffer as a tile in a swizzle, so that several elements move at once and without bank
-    conflicts: the elements of its rows or of its columns side by side, as that takes fewer passes over the
-    banks. None for a tile that is no matrix of whole lines, or that threads hold more than once. Matrices of
-    16-bit elements are stored either way at once: there, passes of those that read count."""
+def _swizzled_scratch(elements: Elements, kind: Tensor, result: Tensor) -> Shared | None:
+    """How a tile lies in the scratch buffer in a swizzle, so that several elements move at once and without
+    bank conflicts: the elements of its rows or of its columns side by side, as that takes fewer passes over
+    the banks. None for a tile that is no matrix of whole lines. Matrices of 16-bit elements are stored either
+    way at once: there, passes of those that read count."""
     size, form = bits(kind.dtype), holding(kind)
-    if len(kind.shape) != 2 or 1 in kind.shape or size not in (16, 32) or once(form) != "true":
+    if len(kind.shape) != 2 or 1 in kind.shape or size not in (16, 32):
         return None
     columns = form.shape[1] // (form.across if isinstance(form, Fragment) else 1)
-    found = _in_lines(scope, kind.shape, columns, size, transposed=False)
+    found = _in_lines(kind.shape, columns, size, transposed=False)
     if not isinstance(form, Spread) and not (size == 16 and _in_matrices(elements)):
         return found
-    turned = _in_lines(scope, kind.shape[::-1], kind.shape[0], size, transposed=True)
+    turned = _in_lines(kind.shape[::-1], kind.shape[0], size, transposed=True)
     tiles = [tile for tile in (found, turned) if tile is not None]
     writing = form if isinstance(form, Spread) else None
-    return min(tiles, key=lambda tile: _passes(writing, holding(result), tile), default=None)
+    return min(tiles, key=lambda tile: _costs(writing, holding(result), tile), default=None)
 
 
 def _in_matrices(elements: Elements) -> bool:
@@ -155,35 +158,39 @@ def _in_matrices(elements: Elements) -> bool:
     return isinstance(elements, Held) and bool(elements.pack) and isinstance(elements.layout, Fragment)
 
 
-def _in_lines(
-    scope: Scope, shape: tuple[int, ...], columns: int, size: int, *, transposed: bool
-) -> Shared | None:
+def _in_lines(shape: tuple[int, ...], columns: int, size: int, *, transposed: bool) -> Shared | None:
     """`columns`: which no line crosses the end of."""
     width = next((one for one in SWIZZLES if columns * size // 8 % one == 0), None)
-    return Shared(scope.scratch, shape[0], shape[1], size, width, transposed) if width else None
+    return Shared("", shape[0], shape[1], size, width, transposed) if width else None
 
 
-def _passes(source: Spread | None, result: Fragment | Spread, tile: Shared) -> int:
-    """Over the banks, of a warp that writes a tile, if that depends on how it lies, and reads it again."""
+def _costs(source: Spread | None, result: Fragment | Spread, tile: Shared) -> tuple[int, int]:
+    """Passes over the banks, then instructions, of a warp that writes a tile, if that depends on how it lies,
+    and reads it again."""
     read = result if isinstance(result, Spread) else bases_of(result)
-    written = 0 if source is None else _by_elements(source, tile)
-    if read is None:
-        return written + result.registers
-    if matrix_rows(read, tile) is not None:
-        return written + read.registers * LANES * tile.bits // 8 // (BANKS * WORD)
-    return written + _by_elements(read, tile)
+    written = (0, 0) if source is None else _accesses(source, tile)
+    found = (result.registers, result.registers) if read is None else _accesses(read, tile)
+    return written[0] + found[0], written[1] + found[1]
 
 
-def _by_elements(form: Spread, tile: Shared) -> int:
-    """Of a warp that accesses its elements, neighbours of a thread together."""
+def _accesses(form: Spread, tile: Shared) -> tuple[int, int]:
+    """Passes and instructions of a warp that accesses its elements, as matrices or neighbours of a thread
+    together."""
+    if matrix_rows(form, tile) is not None:
+        moved = form.registers * LANES * tile.bits // 8
+        return moved // (BANKS * WORD), moved // MATRICES
     many = _neighbours(form, tile)
-    return (
-        form.registers // many * passes(many * tile.bits // 8, [_place(form, tile, i) for i in range(LANES)])
-    )
+    count = form.registers // many
+    return count * passes(many * tile.bits // 8, [_place(form, tile, i) for i in range(LANES)]), count
 
 
 def _neighbours(form: Spread, tile: Shared) -> int:
     return form.neighbours(contiguous(form, tile), 16 * 8 // tile.bits)
+
+
+def _together(form: Spread, tile: Shared) -> bool:
+    """Whether an instruction writes several elements of a thread."""
+    return _neighbours(form, tile) > 1 or (tile.bits == 16 and matrix_rows(form, tile) is not None)
 
 
 def _place(form: Spread, tile: Shared, lane: int) -> int:
@@ -195,11 +202,21 @@ def _place(form: Spread, tile: Shared, lane: int) -> int:
     return byte // tile.width * tile.box + swizzle(tile.width, row * tile.width + byte % tile.width)
 
 
+def _write_once(scope: Scope, form: Elements, kind: Tensor, tile: Shared) -> None:
+    """Of a tile that threads hold more than once, one of them writes each element: the operands and results
+    of MMAs of warps side by side. (An output of fla's in tiles of 32 x 32 whose four warps are two copies:
+    rows of 128 bytes, element by element, had eight lanes of a warp on one bank.)"""
+    owner, begin = once(holding(kind)), len(scope.lines)
+    _write_scratch(scope, form, kind, tile)
+    if owner != "true":
+        scope.lines[begin:] = [f"if ({owner}) {{", *(f"    {line}" for line in scope.lines[begin:]), "}"]
+
+
 def _write_scratch(scope: Scope, form: Elements, kind: Tensor, tile: Shared) -> None:
     """Of a tile that threads see otherwise than they hold it (transposed, or its columns exchanged),
     neighbours come together in registers first."""
     layout = form.layout if isinstance(form, Held) else holding(kind)
-    if not isinstance(form, Held) and isinstance(layout, Spread) and _neighbours(layout, tile) > 1:
+    if not isinstance(form, Held) and isinstance(layout, Spread) and _together(layout, tile):
         lines, name = word_array(kind, form, f"written_{len(scope.lines)}")
         scope.lines += lines
         form = held(name, kind)
@@ -220,6 +237,13 @@ def _write_swizzled(
             return
         except ValueError:  # a line would be torn, or the elements are not in pairs
             pass
+    if (
+        isinstance(form, Held)
+        and isinstance(layout, Spread)
+        and (lines := matrices_stored(form, layout, tile))
+    ):
+        scope.lines += lines
+        return
     scope.lines += scattered(form, layout, tile, kind)
 
 
@@ -236,7 +260,7 @@ def _read_again(scope: Scope, value: Value, kind: Tensor, tile: str | Shared) ->
     """A tile that lies in shared memory, in another layout than it was read in."""
     if isinstance(tile, Shared):
         lines, found = loaded(kind, tile, f"read_{len(scope.lines)}")
-        scope.lines += [*lines, *([f"await_reads({found.name});"] if tile.address != scope.scratch else [])]
+        scope.lines += [*lines, f"await_reads({found.name});"]
         return found
     name = scope.name(value)
     scope.lines += [] if value.id in scope.targets else [declaration(kind, name)]

@@ -113,10 +113,11 @@ __device__ __forceinline__ void load_matrices(uint32_t (&to)[Size], int first, u
     for (int i = 0; i < 4; ++i) to[first + i] = m[i];
 }
 
-/// The same of elements of a byte, two in the place of each of 16 bits: 16 of a thread to to[first], ...
+/// The same of elements of a byte, two in the place of each of 16 bits, or of 32 bits, one in the place of two:
+/// 16 or four of a thread to to[first], ...
 template <bool Transposed, class Element, int Size>
 __device__ __forceinline__ void load_matrices(Element (&to)[Size], int first, uint32_t address) {
-    static_assert(sizeof(Element) == 1 && !Transposed, "rows of 16 bytes, whose bytes stay side by side");
+    static_assert(sizeof(Element) != 2 && !Transposed, "rows of 16 bytes, whose bytes stay side by side");
     uint32_t m[4];
     ldmatrix_x4(m, address);
     memcpy(&to[first], m, sizeof(m));
