@@ -99,6 +99,15 @@ def test_with_fewer_slots_where_that_is_clearly_faster(monkeypatch: pytest.Monke
     assert max(one.depth for one in loaded(found.made.program)) == max(before) - 1
 
 
+def test_with_the_one_slot_that_a_loop_fills(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _few()
+    single = tuple(replace(one, depth=1) for one in made.program.channels)
+    made = replace(made, program=replace(made.program, channels=single))
+    found = tried(monkeypatch, used=112, least=96, made=made)
+    assert found is not None
+    assert found.made.program.launch.blocks > made.program.launch.blocks
+
+
 @pytest.mark.parametrize("gain", [True, False])
 def test_few_spills_stay_where_fewer_blocks_are_slower(monkeypatch: pytest.MonkeyPatch, gain: bool) -> None:
     """Eight thread blocks with 128 registers for a thread, of which ptxas spills few; seven with 136."""

@@ -24,6 +24,22 @@ def matmul(
 
 
 @triton.jit
+def with_bias(
+    a, b, c, bias, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T + bias: the accumulator starts as one number per column, the same in all rows."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    acc += tl.load(bias + col + tl.arange(0, BLOCK_N))[None, :]
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
 def matmul_scaled(
     a, b, c, a_scales, b_scales, M, N, K, LEFT: tl.constexpr, RIGHT: tl.constexpr, VECTOR: tl.constexpr, LEFT_PACK: tl.constexpr,
     RIGHT_PACK: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
@@ -2931,6 +2947,7 @@ STATE = {**dict.fromkeys("qkvo", "*fp16:16"), "K": "i32:16", "DIM": 64, "BLOCK_K
 
 TWILL = {
     "matmul": {**HALF, **SIZES, **TILE},
+    "with_bias": {**HALF, "bias": "*fp32:16", **SIZES, **TILE},
     "matmul_into": {**HALF, **SIZES, **TILE, "BLOCK_N": 64, "num_warps": 4, "ACC": tl.float16},
     "matmul_outer": {**dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", **SIZES, **TILE, "BLOCK_K": 128},
     "matmul_scaled_turned": {
@@ -3861,5 +3878,6 @@ VARIANTS = {
     "spaced": ("spaced", {}),
     "joined": ("joined", {}),
     "foreseen": ("foreseen", {}),
+    "with_bias": ("with_bias", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

@@ -47,6 +47,8 @@ COPIES, TMA, VECTORS, ROWS, NESTED = "pointers", "matmul_half", "scaled", "overt
 GATHERED, LOOKED_UP, BESIDE = "gathered_rows", "consulted", "weighed"
 BETWEEN = "tilted"
 """A vector is read between two MMAs, so that its slot is released in the prologue too."""
+INSIDE = "nested"
+"""A loop of a loop."""
 CONVERTED = "promoted"
 """All that is loaded is converted for MMAs of warps."""
 OF_32_ROWS = "matmul_32_e4m3"
@@ -127,6 +129,21 @@ def test_values_are_right_for_any_number_of_iterations(kernel: str) -> None:
     for trips in range(made.channels[0].depth + 4):
         assert explore(made, same(trips)).complete
     assert check(made, lambda what: None).values
+
+
+def test_a_loop_of_few_iterations_inside_another_one_has_as_few_slots(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A group that only loads fills more, for the next time that the loop is entered. Both loops of the kernel
+    fill the one channel."""
+    most = max(one.depth for one in changed(INSIDE, MULTISTAGE).channels)
+    monkeypatch.setattr("twill.warp.channels.constant_trips", lambda *_: 1)
+    made = changed(INSIDE, MULTISTAGE)
+    assert [one.depth for one in made.channels] == [2]
+    assert most > 2
+    assert max(one.depth for one in changed(INSIDE, Options()).channels) > 2
+    for trips in range(4):
+        assert explore(made, same(trips)).complete
 
 
 @pytest.mark.parametrize("kernel", [COPIES, ATTENTION])

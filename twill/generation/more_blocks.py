@@ -80,7 +80,8 @@ def _fitting(made: Generated, blocks: int, lowering: Lowering) -> Generated | No
     assert residency is not None
     room = residency.shared // blocks - residency.aligned // 2 - residency.reserved
     most = max((one.depth for one in channels), default=0)
-    for slots in range(most, LEAST_SLOTS - 1, -1):
+    least = max(1, min(most, LEAST_SLOTS))  # one where a loop fills no more
+    for slots in range(most, least - 1, -1):
         ahead = sum(min(one.depth, slots) * one.stride for one in channels)
         dropped = sum(one.depth * one.stride for one in channels) - ahead
         if made.program.shared.bytes - dropped <= room and blocks * ahead <= residency.in_flight:

@@ -335,6 +335,14 @@ def _shifted(plain: str, clamped: str) -> Expression:
     return expression
 
 
+def _signed_shift(op: Op, operands: Sequence[str]) -> str | None:
+    """An arithmetic shift to the right. 8 bits are first moved to the top of 32: nvcc computes a plain shift
+    of them in 16 bits, and converts back and forth (five instructions in place of two, CUDA 13.0)."""
+    if element(op.operands[0].type) == "i8" and operands[1].isdecimal() and int(operands[1]) < 8:
+        return f"int8_t(int32_t(uint32_t({operands[0]}) << 24) >> {24 + int(operands[1])})"
+    return _shifted("({0} >> {1})", "shift_right({0}, {1})")(op, operands)
+
+
 SHIFTS = ruled(
     rules.INTEGERS,
     operation(
@@ -350,9 +358,7 @@ SHIFTS = ruled(
         unsigned(_right),
         _shifted("{t}({u}({0}) >> {1})", "{t}(shift_right({u}({0}), {1}))"),
     ),
-    operation(
-        "arith.shrsi", "shrsi", integers(_arithmetic), _shifted("({0} >> {1})", "shift_right({0}, {1})")
-    ),
+    operation("arith.shrsi", "shrsi", integers(_arithmetic), _signed_shift),
 )
 
 # --- wide products -----------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class ChannelPlan:
     spare: int = 0
     """Slots that only let the loads run further ahead than the schedule has them."""
     fills: int | None = None
-    """How often a thread block fills a slot of it, where that is constant: more slots are of no use."""
+    """How often slots of it are filled one after the other, where that is constant: more are of no use."""
     alternating: tuple[tuple[int, ...], ...] = ()
     """As `ir.channels.Channel.alternating`."""
     sharers: tuple[str, ...] = ()
@@ -103,8 +103,12 @@ def of_loop(
     code: Code, scheduled: Scheduled, tasks: tuple[Task, ...], multistage: bool = False
 ) -> tuple[ChannelPlan, ...]:
     """Channels for everything in a loop that another group reads, in the order of the text; with `multistage`
-    one group loads and reads all. Raises TwillError for a carried value."""
-    fills = None if scheduled.loop.depth else constant_trips(code, scheduled.loop)
+    one group loads and reads all. Raises TwillError for a carried value.
+
+    A group that loads runs ahead into the next time that a loop inside another one is entered; one that also
+    reads its tiles begins the loop with empty slots each time, so that more than one filling is of no use."""
+    again = scheduled.loop.depth > 0 and not multistage
+    fills = None if again else constant_trips(code, scheduled.loop)
     made = (*_load_channels(code, scheduled, tasks, multistage), *_tile_channels(code, scheduled, tasks))
     return tuple(replace(channel, fills=fills) for channel in made)
 

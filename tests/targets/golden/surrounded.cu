@@ -192,6 +192,7 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
         }
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) p_54[i_] = p_36[i_];
+        registers_fence(p_54);
         trips_1 = max(0, (K + 63) / 64);
         {
             // surrounded/for.1: 2 stages, an iteration every 256 cycles
@@ -550,6 +551,7 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
         }
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) p_54[i_] = p_36[i_];
+        registers_fence(p_54);
         trips_1 = max(0, (K + 63) / 64);
         {
             // surrounded/for.1: 2 stages, an iteration every 256 cycles

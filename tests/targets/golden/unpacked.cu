@@ -67,7 +67,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                     for (int i_ = 0; i_ < 1; ++i_)
                         load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15)) * 1 / 64 * 4096 + (((thread.lane >> 3) & 3) * 16) * 1 / 64 * 4096 + (swizzle<64>(((thread.lane & 7) + (thread.warp & 7) * 8) * 64 + (((thread.lane >> 3) & 3) * 16) * 1 % 64) ^ (((i_ * 16) & 15)) * 1 % 64));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) shrsi_8[i_] = (read_0[((i_ & 15))] >> 4);
+                    for (int i_ = 0; i_ < 16; ++i_) shrsi_8[i_] = int8_t(int32_t(uint32_t(read_0[((i_ & 15))]) << 24) >> 28);
                 }
                 // cycle 372, stage 0: andi.6 (tests/kernels/ttgir/unpacked.sm90.ttgir:42:12)
                 {
@@ -111,7 +111,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         for (int i_ = 0; i_ < 1; ++i_)
                             load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15)) * 1 / 64 * 4096 + (((thread.lane >> 3) & 3) * 16) * 1 / 64 * 4096 + (swizzle<64>(((thread.lane & 7) + (thread.warp & 7) * 8) * 64 + (((thread.lane >> 3) & 3) * 16) * 1 % 64) ^ (((i_ * 16) & 15)) * 1 % 64));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) shrsi_8[i_] = (read_0[((i_ & 15))] >> 4);
+                        for (int i_ = 0; i_ < 16; ++i_) shrsi_8[i_] = int8_t(int32_t(uint32_t(read_0[((i_ & 15))]) << 24) >> 28);
                     }
                     // cycle 124, stage 1: store stage.both_12 to both_12
                     {

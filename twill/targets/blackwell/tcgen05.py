@@ -12,7 +12,7 @@ from twill.ir.loop import MemDesc, Op, Scalar, Tensor, TensorMemory, Value
 from twill.ir.operands import Read, Slot
 from twill.ir.operands import TensorMemory as Location
 from twill.ir.program import Program
-from twill.ir.statements import MbarrierArrival, MmaIssue
+from twill.ir.statements import InitializeCarried, MbarrierArrival, MmaIssue
 from twill.ops.mma import copied_scales, inputs, packed
 from twill.ops.table import role
 from twill.targets.blackwell.scales import codes, copies, scale_address, scaled_kind
@@ -112,6 +112,10 @@ class TcgenPrinter:
     """The tcgen05 of one group."""
 
     def copied(self, emitter: Emitter, name: str, copy: str) -> list[str]:
+        """Accumulators lie in tensor memory."""
+        return []
+
+    def initialized(self, emitter: Emitter, it: InitializeCarried) -> list[str]:
         """Accumulators lie in tensor memory."""
         return []
 

@@ -8,7 +8,7 @@ from twill.ir.effects import at
 from twill.ir.loop import Op, TensorDesc
 from twill.ir.operands import At, Iteration, Read, Register, Write
 from twill.ir.program import Program, WarpProgram
-from twill.ir.statements import MmaIssue, Pipelined, Statement, walk
+from twill.ir.statements import InitializeCarried, MmaIssue, Pipelined, Statement, walk
 from twill.targets.cuda.copies import Hoisted
 from twill.targets.cuda.element_pairs import fused
 from twill.targets.cuda.elements import iteration, variable
@@ -53,6 +53,10 @@ class MmaPrinter(Protocol):
 
     def copied(self, emitter: "Emitter", name: str, copy: str) -> list[str]:
         """What follows a copy, called `copy`, of a variable of an earlier iteration."""
+        ...
+
+    def initialized(self, emitter: "Emitter", it: InitializeCarried) -> list[str]:
+        """What follows the initialization of a tile that a loop carries."""
         ...
 
     def restart(self) -> None:

@@ -269,7 +269,8 @@ def _copy(
     if scope.narrow:
         scope.assigned(found, variable(register), scope.elements(found))
         return scope.lines
-    return written(found.type, variable(register), scope.elements(found))
+    lines = written(found.type, variable(register), scope.elements(found))
+    return [*lines, *emitter.mma.initialized(emitter, it)]
 
 
 def _local_load(emitter: Emitter, it: LocalLoad) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from twill.diagnostics import DefectError
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor
-from twill.ir.operands import Read, Register, Slot
+from twill.ir.operands import At, Read, Register, Slot
 from twill.ir.program import Program
 from twill.ir.statements import Compute, InitializeCarried, MmaIssue, walk
 from twill.ops.table import named, role
@@ -149,6 +149,17 @@ class WgmmaPrinter:
         accumulators = (s.accumulator for s in issues if isinstance(s.accumulator, Register))
         found = any(one.variable == name and not _arithmetic(emitter, one) for one in accumulators)
         return [f"registers_fence({copy});"] if found else []
+
+    def initialized(self, emitter: Emitter, it: InitializeCarried) -> list[str]:
+        """An accumulator that starts a loop as computed values, a bias for example, gets registers of its own
+        in front of the loop. Without a fence ptxas makes the copies of elements with one value, which a
+        broadcast has, behind the first issue: it then serializes all MMAs of the loop (C7519, C7511)."""
+        if it.at != At() or not isinstance(it.source, Register):
+            return []
+        statements = tuple(walk(emitter.group.body))
+        accumulates = any(isinstance(s, MmaIssue) and s.accumulator == it.register for s in statements)
+        writes = (write.register for s in statements if isinstance(s, Compute) for write in s.writes)
+        return [f"registers_fence({variable(it.register)});"] if accumulates and it.source in writes else []
 
 
 def _arithmetic(emitter: Emitter, accumulator: Register) -> bool:
