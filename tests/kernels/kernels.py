@@ -2420,6 +2420,25 @@ def amended(
 
 
 @triton.jit
+def amending(
+    a, b, old, c, M, N, K, slope, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T + old * slope, one tile after the other, each with as many accumulators as a thread can hold."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    columns = tl.cdiv(N, BLOCK_N)
+    for tile in range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * columns, tl.num_programs(0)):
+        row, col = tile // columns * BLOCK_M, tile % columns * BLOCK_N
+        acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for k in range(0, K, BLOCK_K):
+            acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+        m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+        at, inside = m[:, None] * N + n[None, :], (m < M)[:, None] & (n < N)[None, :]
+        acc += tl.load(old + at, inside, other=0.0).to(tl.float32) * slope
+        tl.store(c + at, acc.to(c.dtype.element_ty), inside)
+
+
+@triton.jit
 def bytewise(a, b, other, c, which, N: tl.constexpr, K, BLOCK: tl.constexpr):
     """c = a @ b.T for b or the other, of fp8 that are loaded as bytes."""
     row, column, step = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, N), tl.arange(0, BLOCK)
@@ -3368,6 +3387,10 @@ TWILL = {
         **dict.fromkeys("abc", "*fp16:16"), "scales": "*fp32:16", "M": "i32", "N": "i32:16", "K": "i32:16", "BLOCK_M": 128,
         "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 4,
     },
+    "amending": {
+        **dict.fromkeys(("a", "b", "old", "c"), "*fp16:16"), "M": "i32", "N": "i32:16", "K": "i32:16", "slope": "fp32",
+        "BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 4,
+    },
     "pacing": {
         **dict.fromkeys("ab", "*fp16:16"), "weights": "*fp32:16", "c": "*fp32:16", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64,
         "BLOCK_K": 64, "num_warps": 4,
@@ -3827,6 +3850,7 @@ VARIANTS = {
     "pacing": ("pacing", {}),
     "revolving": ("revolving", {}),
     "amended": ("amended", {}),
+    "amending": ("amending", {}),
     "apportioned": ("apportioned", {}),
     "every_other": ("every_other", {}),
     "odd_columns": ("odd_columns", {}),
