@@ -56,3 +56,17 @@ def test_tiles_with_dimensions_of_one_behind_others_are_held_as_laid_out() -> No
     exact = literal_layouts(module).encodings
     assert deep
     assert all(isinstance(exact[name], Linear) for name in deep)
+
+
+def test_vectors_whose_threads_divide_are_held_as_laid_out() -> None:
+    """Numbers of columns modulo their count: threads have one of them each, 32 as columns of an MMA. Tiles of
+    other kernels that divide keep their layouts."""
+    path = Path("tests/kernels/ttgir/amended.sm90.ttgir")
+    module = read(path.read_text(encoding="utf-8"), str(path))
+    exact = literal_layouts(module).encodings
+    rows = [one for one in module.encodings.values() if isinstance(one, Blocked) and len(one.order) == 2]
+    held = [name for name, one in module.encodings.items() if one in rows and isinstance(exact[name], Linear)]
+    assert len(held) == 1
+    by_constant = module.text.replace("arith.remsi", "arith.addi")
+    plain = literal_layouts(read(by_constant, str(path))).encodings
+    assert not isinstance(plain[held[0]], Linear)

@@ -2444,6 +2444,42 @@ def revolving(a, b, c, first, stride, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.c
 
 
 @triton.jit
+def amended(
+    a, b, c, scales, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = (a @ b.T) * scales; the numbers of the scales begin again after the last one."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    scale = tl.load(scales + ((col + tl.arange(0, BLOCK_N).to(tl.int64)) % N)[None, :])
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+    m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+    inside = (m < M)[:, None] & (n < N)[None, :]
+    tl.store(c + m[:, None] * N + n[None, :], (acc * scale).to(c.dtype.element_ty), inside)
+
+
+@triton.jit
+def amending(
+    a, b, old, c, M, N, K, slope, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T + old * slope, one tile after the other, each with as many accumulators as a thread can hold."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    columns = tl.cdiv(N, BLOCK_N)
+    for tile in range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * columns, tl.num_programs(0)):
+        row, col = tile // columns * BLOCK_M, tile % columns * BLOCK_N
+        acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for k in range(0, K, BLOCK_K):
+            acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+        m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+        at, inside = m[:, None] * N + n[None, :], (m < M)[:, None] & (n < N)[None, :]
+        acc += tl.load(old + at, inside, other=0.0).to(tl.float32) * slope
+        tl.store(c + at, acc.to(c.dtype.element_ty), inside)
+
+
+@triton.jit
 def bytewise(a, b, other, c, which, N: tl.constexpr, K, BLOCK: tl.constexpr):
     """c = a @ b.T for b or the other, of fp8 that are loaded as bytes."""
     row, column, step = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, N), tl.arange(0, BLOCK)
@@ -3400,6 +3436,14 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i32", "stride": "i32", "N": "i32", "K": "i32:16", "BLOCK_M": 64,
         "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
+    "amended": {
+        **dict.fromkeys("abc", "*fp16:16"), "scales": "*fp32:16", "M": "i32", "N": "i32:16", "K": "i32:16", "BLOCK_M": 128,
+        "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 4,
+    },
+    "amending": {
+        **dict.fromkeys(("a", "b", "old", "c"), "*fp16:16"), "M": "i32", "N": "i32:16", "K": "i32:16", "slope": "fp32",
+        "BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 4,
+    },
     "pacing": {
         **dict.fromkeys("ab", "*fp16:16"), "weights": "*fp32:16", "c": "*fp32:16", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64,
         "BLOCK_K": 64, "num_warps": 4,
@@ -3859,6 +3903,8 @@ VARIANTS = {
     "promoted": ("promoted", {}),
     "pacing": ("pacing", {}),
     "revolving": ("revolving", {}),
+    "amended": ("amended", {}),
+    "amending": ("amending", {}),
     "apportioned": ("apportioned", {}),
     "every_other": ("every_other", {}),
     "odd_columns": ("odd_columns", {}),

@@ -3,14 +3,15 @@
 The generator may hold a tile of a blocked layout otherwise than TTGIR says, so that most changes of layout
 move nothing. It may not where an operation relies on which register of which thread holds an element
 (`tt.join`, `tt.split`, `ttg.fp4_to_fp`, `tt.trans` and `tt.reshape` of tiles in registers, tiles of three
-dimensions, MMAs of one warp), or where a tile has fewer rows or columns than its warps hold of an MMA's.
+dimensions, MMAs of one warp), or where a tile has fewer rows or columns than its warps hold of an MMA's. It
+should not where each thread would divide for many elements of a vector that all warps hold then.
 Takes a `Module`; gives the same with the layouts of these tiles written as linear ones, marked `exact`.
 Elementwise operations, reductions and broadcasts keep to one layout and its slices, so a layout is exact
 everywhere or nowhere. Lines stay where they are.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import prod
 from typing import TypeGuard
 
@@ -25,6 +26,7 @@ from twill.ir.loop import (
     Module,
     NvidiaMma,
     Op,
+    Slice,
     Tensor,
     Value,
     users_of,
@@ -41,6 +43,10 @@ ONE_WARP = NvidiaMma((WARP_MMA, 0), (1, 1), (16, 8))
 """How one warp holds tiles that may be held otherwise than they are laid out."""
 _RELYING: tuple[Role, ...] = ("join", "split", "unpack", "reshape", "transpose")
 _VIEWS: tuple[Role, ...] = ("reshape", "broadcast", "expand")
+DIVIDED = 4
+"""How many times as many elements of a vector a thread holds as columns of an MMA, at least, where it divides
+for each of them, as with the layout of the vector. (vLLM's fused MoE in fp8 with a scale for each column, at
+column numbers modulo their count: 32 remainders of 64 bits in each thread instead of one.)"""
 
 
 def literal_layouts(module: Module, *, everywhere: bool = False, vectors: bool = False) -> Module:
@@ -64,6 +70,7 @@ def _wanted(module: Module) -> frozenset[Encoding | None]:
     buffered, ops = _buffered(module), [op for function in module.functions for op in function.walk()]
     wanted = frozenset(root(encoding) for op in ops for encoding in _needed(op, buffered))
     wanted |= _reduced_sooner(ops) if module.num_warps == 1 else frozenset()
+    wanted |= _divided_by_few(ops)
     pairs = [frozenset(map(_root, (op.operands[0], op.result))) for op in ops if role(op) in _VIEWS]
     while more := frozenset[Encoding | None]().union(*(pair for pair in pairs if pair & wanted)) - wanted:
         wanted |= more
@@ -83,6 +90,35 @@ def _reduced_sooner(ops: Sequence[Op]) -> frozenset[Encoding | None]:
                 axis = axis_of(op)
                 counts[tile.encoding] += _exchanges(held, axis) - _exchanges(laid, axis)
     return frozenset(encoding for encoding, saved in counts.items() if saved > 0)
+
+
+def _divided_by_few(ops: Sequence[Op]) -> frozenset[Encoding | None]:
+    """The layouts of vectors alone in which threads divide for far fewer elements than as columns of an MMA,
+    by what is no constant. The vectors that follow pass through shared memory once."""
+    makers = {value.id: op for op in ops for value in op.results}
+    tiles = [value.type for op in ops for value in op.results if isinstance(value.type, Tensor)]
+    wide = {root(tile.encoding) for tile in tiles if sum(size > 1 for size in tile.shape) > 1}
+    divisions = [op for op in ops if role(op) in ("remainder", "divide") and not _by_constant(makers, op)]
+    found = (op.result.type for op in divisions)
+    return frozenset(root(one.encoding) for one in found if isinstance(one, Tensor) and _shared(one)) - wide
+
+
+def _by_constant(makers: Mapping[int, Op], op: Op) -> bool:
+    maker = makers.get(op.operands[1].id)
+    while maker is not None and role(maker) in ("splat", "broadcast", "expand", "layout", "integer_cast"):
+        maker = makers.get(maker.operands[0].id)
+    return maker is not None and role(maker) == "constant"
+
+
+def _shared(tile: Tensor) -> bool:
+    """Whether threads hold `DIVIDED` times as many elements of a row as columns of an MMA."""
+    layout = root(tile.encoding)
+    along = tile.encoding.dim == 0 if isinstance(tile.encoding, Slice) else tile.shape[0] == 1
+    laid = distribution(tile.encoding, tile.shape)
+    if not isinstance(layout, Blocked) or not along or laid is None:
+        return False
+    held = distribution(ONE_WARP, (1, tile.shape[-1]))
+    return held is not None and held.per_thread >= DIVIDED * laid.per_thread
 
 
 def _exchanges(held: Distribution, axis: int) -> int:

@@ -61,6 +61,7 @@ from twill.targets.cuda.emitter import (
     readers_of_claims,
     trips,
 )
+from twill.targets.cuda.ended_accumulators import zeros_save_registers
 from twill.targets.cuda.exchange import ColumnRange, exchanged, shared_between
 from twill.targets.cuda.expressions import atom, literal, plus, times
 from twill.targets.cuda.fragments import holding
@@ -315,6 +316,9 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
         f"// {it.path}: {it.stages} stages, an iteration every {it.interval} cycles",
         f"const int32_t n = {name};",
     ]
+    early = zeros_save_registers(emitter.program, emitter.group, it)
+    zeroed = [one for one in it.zeroed if not (early and isinstance(one, InitializeCarried))]
+    lines += printed(emitter, [one for one in it.zeroed if one not in zeroed])
     lines += kept_in_loop(emitter, it)
     lines += [*freed(emitter, it), *begun(emitter, it)]
     lines += [*first_loads(emitter, it, lambda one: _compute(emitter, one)), *waiting]
@@ -330,8 +334,8 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
         lines += ["} else {", *indented(loop)]
     lines += ["}"] if least else []
     ended(emitter)
-    if it.zeroed:
-        lines += ["if (n == 0) {", *indented(printed(emitter, it.zeroed)), "}"]
+    if zeroed:
+        lines += ["if (n == 0) {", *indented(printed(emitter, zeroed)), "}"]
     return [counted, "{", *indented(lines), "}"]
 
 
