@@ -244,7 +244,10 @@ def _waits_less(first: Attempt, other: Attempt, trips: Mapping[int, int]) -> boo
     (On an H200, predicted, predicted by the busiest unit alone, predicted without L2, and measured: GPTQ's
     product of TGI, four thread blocks for two, 1.07, 1.00, 1.07, 1.06; fla's chunk_gla_fwd_kernel_o of
     float32, nine for four, predicted with seven, 1.05, 1.02, 1.09, 1.25; fla's chunk_fwd_o, three for two,
-    1.03, 1.00, 1.06, 0.96; its chunk_fwd_h, four for three, 1.01, 1.00, 1.01, 0.90.)"""
+    1.03, 1.00, 1.06, 0.96; its chunk_fwd_h, four for three, 1.01, 1.00, 1.01, 0.90. Predicted and measured
+    otherwise: its prepare_wy_repr_bwd_kernel 1.05 and 1.00, chunk_bwd_kernel_dqkwg 1.00 and 1.04. Not seen:
+    what stands behind a loop. AITER's fp8 product that stores to two arrays has the loop of DeepSeek's, both
+    are predicted 0.94, and measured 1.12 and 0.96.)"""
     if _rare(other) or (not trips and recurrent(first)):
         return False
     return _in_queue(first, trips) >= CLEARLY * _in_queue(other, trips)
