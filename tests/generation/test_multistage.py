@@ -99,6 +99,39 @@ def test_taken_where_both_keep_a_unit_busy_and_its_blocks_wait_less(
 
 
 @pytest.mark.parametrize(
+    ("waits", "from_l2", "recurrence", "taken"),
+    [
+        ((900.0, 600.0), 0.0, False, True),
+        ((900.0, 600.0), 900.0, False, True),
+        ((900.0, 600.0), 3000.0, False, False),
+        ((900.0, 600.0), 0.0, True, False),
+        ((600.0, 500.0), 0.0, False, False),
+        ((600.0, 900.0), 0.0, False, False),
+    ],
+)
+def test_taken_where_thread_blocks_keep_the_busiest_unit_busy_more_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+    waits: tuple[float, float],
+    from_l2: float,
+    recurrence: bool,
+    taken: bool,
+) -> None:
+    """Both take as long where it never waits; but not where L2 is what they wait for, or an iteration for
+    the one before."""
+    first, other = _attempts(SMALL)
+    for one, each in zip((first, other), waits, strict=True):
+        (loop,) = one.loops
+        vars(one)["intervals"] = {loop.loop.path: each * one.program.resident_blocks}
+    monkeypatch.setattr(Attempt, "of_sm", lambda one: 1000.0)  # pyright: ignore
+    monkeypatch.setattr(Attempt, "cycles", lambda one: 1000.0)  # pyright: ignore
+    for name, found in (("busy", 1000.0), ("from_l2", from_l2), ("recurrent", recurrence)):
+        monkeypatch.setattr(f"twill.generation.multistage.{name}", lambda one, found=found: found)  # pyright: ignore
+    best = multistage(first, lambda given: other)
+    assert (best is not first) == taken
+    assert ("with thread blocks that wait for the busiest unit" in "".join(best.program.notes)) == taken
+
+
+@pytest.mark.parametrize(
     ("kernel", "recurrence", "mmas", "alone", "taken"),
     [
         (SMALL, 99, 2, 2.0, True),

@@ -75,15 +75,19 @@ def _within(path: str, numbers: Collection[str]) -> bool:
     return any(path == number or path.startswith(f"{number}.") for number in numbers)
 
 
+def loaded(graph: Graph) -> int:
+    """Bytes of the tiles that one iteration loads."""
+    loads = (node.id for node in graph.nodes if node.kind == "load")
+    return sum(value.tile.bytes for load in loads for value in graph.made(load))
+
+
 def grid_loads(graph: Graph, machine: Machine, interval: Time) -> Iterator[str]:
     """Where the loads of one iteration need more than L2 gives an SM when all of them load. That does not
     depend on the instruction: one SM alone gets three times as much."""
-    share = machine.loads.grid
-    loads = (node.id for node in graph.nodes if node.kind == "load")
-    loaded = sum(value.tile.bytes for load in loads for value in graph.made(load))
-    if share is not None and loaded > share * interval:
+    share, total = machine.loads.grid, loaded(graph)
+    if share is not None and total > share * interval:
         yield (
-            f"an SM loads {loaded / interval:.0f} bytes per cycle; where all SMs load at once, each of them"
-            f" tiles of its own, L2 gives one {share:g}, and an iteration takes {-(-loaded // share):.0f}"
+            f"an SM loads {total / interval:.0f} bytes per cycle; where all SMs load at once, each of them"
+            f" tiles of its own, L2 gives one {share:g}, and an iteration takes {-(-total // share):.0f}"
             " cycles (tiles that several SMs load at the same time come faster)"
         )

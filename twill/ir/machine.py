@@ -136,6 +136,8 @@ class Loads:
     grid: float | None = None
     """Bytes per cycle that L2 gives one SM when all SMs load from it, each tiles of its own; None: not
     measured."""
+    reused: float | None = None
+    """The same of tiles that several SMs load at about the same time."""
 
 
 @dataclass(frozen=True, slots=True)

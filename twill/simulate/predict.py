@@ -11,6 +11,7 @@ from operator import mul
 
 from twill.costs.estimates import ends
 from twill.costs.model import extremes, implemented
+from twill.costs.notes import loaded
 from twill.ir.loop import shares
 from twill.ir.machine import Machine
 from twill.ir.program import Program
@@ -150,6 +151,13 @@ def busy(one: Scheduled) -> float:
     return bounds(one.problem).resource.value * one.problem.resolution.cycles_per_unit
 
 
+def from_l2(one: Scheduled) -> float:
+    """Machine cycles for which L2 gives an SM the tiles that an iteration loads, where all SMs load; 0 where
+    the machine does not say what it gives."""
+    rate = one.machine.loads.reused
+    return loaded(one.graph) / rate if rate else 0.0
+
+
 def intervals(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, float]:
     """Machine cycles of a thread block for an iteration of each loop, by its path."""
     return {path: found.interval for path, found in predict(program, loops).loops.items()}
@@ -164,6 +172,24 @@ def of_sm(program: Program, loops: Sequence[Scheduled]) -> float:
 def shared_sm(alone: Mapping[str, float], blocks: int, loops: Sequence[Scheduled]) -> float:
     """`of_sm` from the `intervals` of one of the thread blocks."""
     return shared(loops, [max(busy(one), alone[one.loop.path] / blocks) for one in loops])
+
+
+EVENLY = 3
+"""Exponent with which `overlapped` times count."""
+
+
+def overlapped(least: float, waiting: float) -> float:
+    """Machine cycles of an SM whose busiest unit is needed for `least` cycles, and whose thread blocks take
+    `waiting` beside each other, were no unit ever busy. Close to the larger one where they are far apart.
+    Where they are equal, blocks wait for the unit at times and the unit for them at others: 1.26 times as
+    long, as in a closed queue of two to eight blocks in front of one unit (mean value analysis: 1.25 to
+    1.26)."""
+    larger = max(least, waiting)
+    return (
+        larger * ((least / larger) ** EVENLY + (waiting / larger) ** EVENLY) ** (1 / EVENLY)
+        if larger
+        else 0.0
+    )
 
 
 def shared(loops: Sequence[Scheduled], cycles: Sequence[float]) -> float:
