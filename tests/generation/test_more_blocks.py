@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.generation.test_multistage import _generated
-from tests.kernels.programs import loops, program
+from tests.kernels.programs import changed, loops, program
 from twill.generation.generated import Generated
 from twill.generation.more_blocks import in_more_blocks, loaded
 from twill.generation.retries import keeps_little
@@ -97,6 +97,20 @@ def test_with_fewer_slots_where_that_is_clearly_faster(monkeypatch: pytest.Monke
     assert found is not None
     assert found.made.checked is None
     assert max(one.depth for one in loaded(found.made.program)) == max(before) - 1
+
+
+@pytest.mark.parametrize("walks", [True, False])
+def test_a_kernel_that_walks_over_programs_is_alone_on_an_sm(
+    monkeypatch: pytest.MonkeyPatch, walks: bool
+) -> None:
+    """It is launched with one thread block for each SM."""
+    if not walks:
+        monkeypatch.setattr("twill.generation.more_blocks.persistent", lambda *given, **nested: False)
+    monkeypatch.setattr("twill.generation.more_blocks._fitting", lambda made, blocks, lowering: made)
+    walking = changed("grouped", Options(multistage=True))
+    made = Generated(Inputs(""), walking, loops("grouped")[1], {}, "")
+    assert made.program.launch.blocks == 1
+    assert (tried(monkeypatch, used=160, least=128, made=made) is None) == walks
 
 
 @pytest.mark.parametrize("gain", [True, False])

@@ -18,9 +18,10 @@ from twill.ir.program import Launch, Program
 from twill.simulate.predict import busy, intervals, shared
 from twill.targets import target
 from twill.warp.channels import LOADED
+from twill.warp.dataflow import read
 from twill.warp.lower import lower
 from twill.warp.plan import Options as Lowering
-from twill.warp.residency import registers_in_warps
+from twill.warp.residency import persistent, registers_in_warps
 
 LEAST_USED = 0.6
 """The least part of the registers that ptxas used with which another thread block is tried: with fewer it has
@@ -33,12 +34,14 @@ def in_more_blocks(
     built: Compiled, used: int, most: int, lowering: Lowering, slower: float = inf
 ) -> Compiled | None:
     """The kernel with the most thread blocks on an SM, `most` of them at most, that ptxas does not warn of;
-    or one that spills little, where it is predicted to be clearly faster than without. None where it waits
-    for nothing that other blocks would hide, or there is no such kernel that is clearly faster than one of
-    `slower` machine cycles (`time_of_sm`)."""
+    or one that spills little, where it is predicted to be clearly faster than without. None where it walks
+    over programs itself, of which an SM is given one, or waits for nothing that other blocks would hide, or
+    there is no such kernel that is clearly faster than one of `slower` machine cycles (`time_of_sm`)."""
     made, program = built.made, built.made.program
     machine, launch = made.loops[0].machine, program.launch
     if machine.residency is None or len(program.groups) > 1 or not launch.even or program.by_tma:
+        return None
+    if persistent(read(program.module, program.function), made.loops, nested=False):
         return None
     busiest = shared(made.loops, list(map(busy, made.loops)))
     if not trips_if_short(program, made.loops) and pace_of_sm(made) <= machine.residency.idle * busiest:
