@@ -29,7 +29,7 @@ to have fewer loads in flight, or to compute again what it had kept."""
 GAIN = 1.05
 """How many times as long another form has to take. (On an H200, predicted and measured gains of one group in
 more thread blocks over a group that loads in fewer: LMDeploy's fp8 product of experts 1.13 and 1.09,
-applied-ai's stay_attention 1.10 and 1.23, vLLM's attention over int4 pages 1.27 and 1.20.)"""
+applied-ai's stay_attention 1.10 and 1.23, vLLM's attention over int4 pages 1.26 and 1.20.)"""
 LEAST_SLOTS = 2
 """Slots of a channel of which one is read while the other one is loaded."""
 

@@ -195,7 +195,7 @@ def overlapped(least: float, waiting: float) -> float:
     1.26 times as long, as two to eight blocks do in a closed queue in front of one unit (mean value analysis:
     1.22 to 1.27). (On an H200, predicted, predicted by the larger one, and measured: three thread blocks for
     two in LMDeploy's product of 4-bit weights 1.18, 1.09, 1.08, in FastVideo's attention backward 1.24, 1.29,
-    1.20; three of one group for two of two in vLLM's attention over int4 pages 1.27, 1.41, 1.20; two of one
+    1.20; three of one group for two of two in vLLM's attention over int4 pages 1.26, 1.41, 1.20; two of one
     group for one of two in NanoGPT's symmetric product 1.14, 1.00, 1.09; two groups for one in a block that
     is alone in Triton's grouped product 1.62, 1.75, 1.44.)"""
     larger = max(least, waiting)
