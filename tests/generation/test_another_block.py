@@ -1,6 +1,6 @@
 """A kernel that leaves an SM idle is scheduled again for limits that leave room for another thread block."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -170,9 +170,9 @@ def test_one_group_computes_where_loops_are_short(
     def known(*_: object) -> int | None:
         return trips
 
-    def block_time(program: object, loops: object, count: int) -> float:
-        assert count == trips
-        return 1.0 if program is first.program else cycles
+    def block_time(program: object, loops: object, counts: Mapping[int, int]) -> float:
+        assert set(counts.values()) == {trips}
+        return 1e6 * (1.0 if program is first.program else cycles)
 
     monkeypatch.setattr("twill.generation.attempts.constant_trips", known)
     monkeypatch.setattr("twill.simulate.predict.block_time", block_time)

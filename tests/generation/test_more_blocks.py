@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.generation.test_multistage import _generated
-from tests.kernels.programs import loops, program
+from tests.kernels.programs import changed, loops, program
 from twill.generation.generated import Generated
 from twill.generation.more_blocks import in_more_blocks, loaded
 from twill.generation.retries import keeps_little
@@ -28,9 +28,11 @@ def tried(
     gain: bool = True,
     slower: float = 1e10,
     made: Generated | None = None,
+    waits: bool = True,
 ) -> Compiled | None:
     """For a kernel of which ptxas used so many registers, and which spills with less than `least`, little
-    with `few` at least; thread blocks hide what others wait for where there is a `gain`."""
+    with `few` at least; thread blocks hide what others wait for where there is a `gain`. Otherwise than where
+    it `waits`, one of its units is nearly always busy."""
 
     def said(made: Generated) -> tuple[str, ...]:
         registers = made.program.launch.entry_registers
@@ -39,8 +41,15 @@ def tried(
     def waiting(made: Generated) -> float:
         return 1e9 / (made.program.launch.blocks if gain else 1)
 
+    def pace(made: Generated) -> float:
+        return waiting(made) if waits else 0.0
+
+    def not_short(*given: object) -> dict[int, int]:
+        return {}
+
     monkeypatch.setattr("twill.generation.spills._warnings", said)
-    monkeypatch.setattr("twill.generation.more_blocks.pace_of_sm", waiting)
+    monkeypatch.setattr("twill.generation.more_blocks.pace_of_sm", pace)
+    monkeypatch.setattr("twill.generation.more_blocks.trips_if_short", not_short)
     monkeypatch.setattr("twill.generation.more_blocks.time_of_sm", waiting)
     return in_more_blocks(Compiled(made or _few(), ()), used, most, Options(), slower)
 
@@ -77,6 +86,11 @@ def test_little_spilled_where_that_is_clearly_faster(
     assert found.said == (FEW if gain else ())
 
 
+@pytest.mark.parametrize("gain", [True, False])
+def test_beside_a_busy_unit_only_what_is_clearly_faster(monkeypatch: pytest.MonkeyPatch, gain: bool) -> None:
+    assert (tried(monkeypatch, used=112, least=96, gain=gain, waits=False) is not None) == gain
+
+
 @pytest.mark.parametrize(("slower", "found"), [(1e9 / 8, True), (1e9 / 10, False)])
 def test_only_what_is_clearly_faster_than_another_form(
     monkeypatch: pytest.MonkeyPatch, slower: float, found: bool
@@ -106,6 +120,27 @@ def test_with_the_one_slot_that_a_loop_fills(monkeypatch: pytest.MonkeyPatch) ->
     found = tried(monkeypatch, used=112, least=96, made=made)
     assert found is not None
     assert found.made.program.launch.blocks > made.program.launch.blocks
+
+
+@pytest.mark.parametrize("walks", [True, False])
+def test_a_kernel_that_walks_over_programs_is_alone_on_an_sm(
+    monkeypatch: pytest.MonkeyPatch, walks: bool
+) -> None:
+    """It is launched with one thread block for each SM."""
+
+    def persistent(*given: object, nested: bool) -> bool:
+        return False
+
+    def fitting(made: Generated, blocks: int, lowering: Options) -> Generated:
+        return made
+
+    if not walks:
+        monkeypatch.setattr("twill.generation.more_blocks.persistent", persistent)
+    monkeypatch.setattr("twill.generation.more_blocks._fitting", fitting)
+    walking = changed("grouped", Options(multistage=True))
+    made = Generated(Inputs(""), walking, loops("grouped")[1], {}, "")
+    assert made.program.launch.blocks == 1
+    assert (tried(monkeypatch, used=160, least=128, made=made) is None) == walks
 
 
 @pytest.mark.parametrize("gain", [True, False])

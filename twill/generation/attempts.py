@@ -14,6 +14,7 @@ from math import inf
 from operator import mul
 
 from twill.diagnostics import TwillError
+from twill.generation.generated import Generated
 from twill.generation.hand_offs import with_hand_offs
 from twill.generation.part_of_sm import limited
 from twill.generation.persistence import SHORT
@@ -99,6 +100,13 @@ class Attempt:
         from twill.simulate.predict import shared_sm
 
         return shared_sm(self.intervals, self.program.resident_blocks, self.loops)
+
+    def of_trips(self, trips: Mapping[int, int]) -> float:
+        """Predicted machine cycles of an SM for a thread block whose loops have so many iterations, by the
+        operation of the loop."""
+        from twill.simulate.predict import time_of_sm
+
+        return time_of_sm(self.program, self.loops, trips, self.intervals)
 
 
 OneGroup = Callable[[], Sequence[Case]]
@@ -233,7 +241,7 @@ def _with_more_blocks(
     alone = min(most, computing(first) * first.program.resident_blocks)
     apart = _Apart(first, residency, one_group, attempt, alone)
     best = _without_passing(apart, now)
-    if best[0] is first and not full and (trips := short(first)):
+    if best[0] is first and not full and (trips := short_loops(first)):
         best = _without_division(apart, trips)
     if best[0] is first and not full and leaves_idle(first, residency):
         best = (first, now / residency.idle)
@@ -320,11 +328,6 @@ def _without_passing(apart: _Apart, now: float) -> tuple[Attempt, float]:
     return first, now
 
 
-def short(first: Attempt) -> int:
-    """The iterations of the longest loop, where all are known to be short; else 0."""
-    return max(short_loops(first).values(), default=0)
-
-
 def short_loops(first: Attempt) -> dict[int, int]:
     """The iterations of each loop, by its operation, where all are known to be short; else none."""
     return trips_if_short(first.program, first.loops)
@@ -337,28 +340,30 @@ def trips_if_short(program: Program, loops: Sequence[Scheduled]) -> dict[int, in
     return trips if max(trips.values()) < SHORT else {}
 
 
-def _without_division(apart: _Apart, trips: int) -> tuple[Attempt, float]:
+def _without_division(apart: _Apart, trips: Mapping[int, int]) -> tuple[Attempt, float]:
     """The attempt, or one in whose thread blocks one group computes, where an SM is predicted to be done with
     a block sooner so: groups that divide the work of a few iterations hardly overlap, and each is waited for
     at the begin and the end of a block."""
     first = apart.first
-    least, now = first.program.resident_blocks, _time_of_sm(first, trips)
+    least, now = first.program.resident_blocks, first.of_trips(trips)
     for blocks in range(apart.most, least - 1, -1):
         if alone := apart.cases(blocks):
             try:
                 other = apart.attempt(alone, blocks)
-                sooner = _time_of_sm(other, trips) < now
+                sooner = other.of_trips(short_loops(other)) < now
             except TwillError:
                 continue
             return (other, other.of_sm()) if sooner else (first, first.of_sm())
     return first, first.of_sm()
 
 
-def _time_of_sm(one: Attempt, trips: int) -> float:
-    """Predicted machine cycles of an SM for a thread block, whose loops have so many iterations."""
-    from twill.simulate.predict import block_time
+def time_of_sm(made: Generated) -> float:
+    """Predicted machine cycles of an SM for a thread block of a kernel whose loops are known to be short,
+    else for an iteration of each."""
+    from twill.simulate import predict
 
-    return block_time(one.program, one.loops, trips) / one.program.resident_blocks
+    trips = trips_if_short(made.program, made.loops)
+    return predict.time_of_sm(made.program, made.loops, trips, made.intervals)
 
 
 def _late_by_passing(first: Attempt) -> bool:

@@ -15,6 +15,7 @@ from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.engine.clock import own_clock
 from twill.generation import forms
+from twill.generation.attempts import time_of_sm
 from twill.generation.candidates import Solve, solved
 from twill.generation.checked_build import check_beside_build, library, warnings
 from twill.generation.generate import Check, files, generate, notes, right
@@ -34,7 +35,6 @@ from twill.generation.spills import (
     printed,
     registers_in_words,
     spills_little,
-    time_of_sm,
 )
 from twill.inputs import Inputs, origin
 from twill.ir.program import WarpProgram

@@ -22,7 +22,7 @@ from twill.generation.attempts import (
     divided_in_vain,
     fastest,
     least_of_sm,
-    trips_if_short,
+    time_of_sm,
     walks,
 )
 from twill.generation.early_mmas import early_mmas
@@ -228,21 +228,10 @@ def _joined(inputs: Inputs, session: _Session, whole: Generated) -> tuple[Genera
     least = 1 + any(group.only_moves for group in whole.program.groups)
     wide = replace(inputs, subtile=inputs.subtile or 1, warps=MORE_WARPS, groups=least)
     made = _alternative(wide, replace(session, slowest=min(session.slowest, pace_of_sm(whole) / JOINING)))
-    if made is None or (before := _time_of_sm(whole)) < JOINING * (after := _time_of_sm(made)):
+    if made is None or (before := time_of_sm(whole)) < JOINING * (after := time_of_sm(made)):
         return ()
     said = f"one group of {MORE_WARPS} warps computes: {after:.0f} cycles predicted, {before:.0f} of {groups}"
     return (noted(replace(made, form=JOINED, several=whole), said),)
-
-
-def _time_of_sm(made: Generated) -> float:
-    """Predicted machine cycles of an SM for a thread block whose loops are known to be short, else for an
-    iteration of each."""
-    from twill.simulate.predict import block_time
-
-    trips = max(trips_if_short(made.program, made.loops).values(), default=0)
-    if not trips:
-        return pace_of_sm(made)
-    return block_time(made.program, made.loops, trips) / made.program.resident_blocks
 
 
 def _least_of_sm(inputs: Inputs, session: _Session) -> float:

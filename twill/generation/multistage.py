@@ -39,7 +39,7 @@ from twill.ir.schedule import WARPGROUP
 from twill.ir.statements import Pipelined, through_registers, walk
 from twill.modulo.bounds import bounds
 from twill.ops.table import names
-from twill.simulate.predict import block_time, busy, from_l2, overlapped, shared
+from twill.simulate.predict import block_time, busy, from_l2, shared, time_of_sm
 from twill.targets import target
 from twill.warp.channels import constant_trips
 from twill.warp.copies import with_copies
@@ -256,12 +256,9 @@ def _waits_less(first: Attempt, other: Attempt, trips: Mapping[int, int]) -> boo
 def _in_queue(one: Attempt, trips: Mapping[int, int]) -> float:
     """Predicted machine cycles of an SM for a thread block, or for an iteration of each loop, where blocks
     wait for the busiest unit or for L2."""
-    blocks, least = one.program.resident_blocks, [max(busy(loop), from_l2(loop)) for loop in one.loops]
-    if trips:
-        whole = sum(trips[loop.loop.op.index] * cycles for loop, cycles in zip(one.loops, least, strict=True))
-        return overlapped(whole, block_time(one.program, one.loops, trips) / blocks)
-    alone = [one.intervals[loop.loop.path] / blocks for loop in one.loops]
-    return shared(one.loops, list(map(overlapped, least, alone)))
+    return time_of_sm(
+        one.program, one.loops, trips, one.intervals, needs=lambda it: max(busy(it), from_l2(it))
+    )
 
 
 def _busy_by_loads(one: Attempt) -> bool:

@@ -13,13 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from twill.diagnostics import TwillError
-from twill.generation.attempts import trips_if_short
+from twill.generation.attempts import time_of_sm
 from twill.generation.checked_build import write_buildable
-from twill.generation.generated import Generated, pace_of_sm, source
+from twill.generation.generated import Generated, source
 from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
 from twill.launch.build import severity
-from twill.simulate.predict import block_time, busy
 from twill.warp.lean import lean
 from twill.warp.thread_block import granted, registers_at_entry, regranted
 
@@ -104,17 +103,6 @@ def _with_fewer_blocks(built: Compiled) -> Compiled | None:
             little = found
             few = few or (found if spills_little(found, FEW) else None)
     return little
-
-
-def time_of_sm(made: Generated) -> float:
-    """Predicted machine cycles of an SM for a thread block whose loops are known to be short, else for an
-    iteration of each."""
-    program, loops = made.program, made.loops
-    trips = trips_if_short(program, loops)
-    if not trips:
-        return pace_of_sm(made)
-    least = sum(trips[one.loop.op.index] * busy(one) for one in loops)
-    return max(least, block_time(program, loops, trips) / program.resident_blocks)
 
 
 def spills_little(built: Compiled, most: int = LITTLE) -> bool:

@@ -41,7 +41,7 @@ def candidates(
     many registers as the only block would have are enough for more."""
     one = loops[0][0]
     residency, limits = one.machine.residency, one.machine.limits
-    if residency is not None and not _persistent(code, [scheduled for scheduled, _ in loops], nested=False):
+    if residency is not None and not persistent(code, [scheduled for scheduled, _ in loops], nested=False):
         mmas = _mmas(code)
         single = mmas.single + residency.beside_mma if mmas.single else 0
         alone = thread_block.launch(granted, one, 1).entry_registers
@@ -72,7 +72,7 @@ def even_launches(
     for with; where ptxas spills, fewer blocks are tried."""
     machine = loops[0][0].machine
     residency, limits = machine.residency, machine.limits
-    if residency is None or _persistent(code, [scheduled for scheduled, _ in loops]):
+    if residency is None or persistent(code, [scheduled for scheduled, _ in loops]):
         return
     step, mmas = limits.register_step, _mmas(code)
     wide = [group for group in granted if not thread_block.only_moves(group)]
@@ -125,10 +125,11 @@ def _kept(tile: Type, mma: Op, instruction: bool) -> int:
     return words // max(1, tile.shape[0] // (16 * warps)) if instruction else words
 
 
-def _persistent(code: Code, loops: Sequence[Scheduled], *, nested: bool = True) -> bool:
+def persistent(code: Code, loops: Sequence[Scheduled], *, nested: bool = True) -> bool:
     """Whether a loop that walks over programs is around a scheduled one; `nested`: any loop. Such a walk
     begins, ends or goes on by the index or the number of programs, and an iteration hands nothing that it
-    computes to the next one: it is another tile."""
+    computes to the next one: it is another tile. Such a kernel is launched with one thread block for each SM,
+    however many an SM has room for."""
     if not nested and continues(code, loops):
         return False
     scheduled = {one.loop.op.index for one in loops}
