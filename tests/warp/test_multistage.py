@@ -137,7 +137,11 @@ def test_a_loop_of_few_iterations_inside_another_one_has_as_few_slots(
     """A group that only loads fills more, for the next time that the loop is entered. Both loops of the kernel
     fill the one channel."""
     most = max(one.depth for one in changed(INSIDE, MULTISTAGE).channels)
-    monkeypatch.setattr("twill.warp.channels.constant_trips", lambda *_: 1)
+
+    def once(*_: object) -> int:
+        return 1
+
+    monkeypatch.setattr("twill.warp.channels.constant_trips", once)
     made = changed(INSIDE, MULTISTAGE)
     assert [one.depth for one in made.channels] == [2]
     assert most > 2
