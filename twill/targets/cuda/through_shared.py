@@ -3,12 +3,13 @@
 Takes a `Scope` and a value or a `ttg.convert_layout`; appends lines of C to the scope.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import MemDesc, Op, Tensor, Value
 from twill.ops.c import c_type
-from twill.targets.cuda.bank_conflicts import BANKS, LANES, WORD, passes, swizzle
+from twill.targets.cuda.bank_conflicts import LANES, passes, swizzle
 from twill.targets.cuda.elements import by_thread, guard, once, plain, thread_words, word_array, written
 from twill.targets.cuda.fragments import Fragment, holding, moves, renumbered
 from twill.targets.cuda.linear_tiles import Spread
@@ -40,6 +41,8 @@ from twill.warp.slot_tensors import bits
 
 MATRICES = 4 * 8 * 16
 """Bytes of the matrices that a warp reads or writes by one instruction."""
+OF_LANE = 16
+"""Bytes of the row of a matrix whose address a lane gives."""
 SWIZZLES = (128, 64, 32)
 """Bytes of a line of a swizzle pattern."""
 
@@ -168,20 +171,40 @@ def _costs(source: Spread | None, result: Fragment | Spread, tile: Shared) -> tu
     """Passes over the banks, then instructions, of a warp that writes a tile, if that depends on how it lies,
     and reads it again."""
     read = result if isinstance(result, Spread) else bases_of(result)
-    written = (0, 0) if source is None else _accesses(source, tile)
+    written = (0, 0) if source is None else _written(source, tile)
     found = (result.registers, result.registers) if read is None else _accesses(read, tile)
     return written[0] + found[0], written[1] + found[1]
 
 
 def _accesses(form: Spread, tile: Shared) -> tuple[int, int]:
-    """Passes and instructions of a warp that accesses its elements, as matrices or neighbours of a thread
-    together."""
-    if matrix_rows(form, tile) is not None:
-        moved = form.registers * LANES * tile.bits // 8
-        return moved // (BANKS * WORD), moved // MATRICES
+    """Passes and instructions of a warp that accesses its elements, as matrices if it can, else neighbours of
+    a thread together."""
+    return _by_matrices(form, tile) or _by_elements(form, tile)
+
+
+def _by_matrices(form: Spread, tile: Shared) -> tuple[int, int] | None:
+    """Rows of a matrix need not be neighbours: then some of them lie on the same banks."""
+    matrices = matrix_rows(form, tile)
+    if matrices is None:
+        return None
+    count = form.registers * LANES * tile.bits // 8 // MATRICES
+    return count * passes(OF_LANE, _places(matrices[0].lane, tile)), count
+
+
+def _by_elements(form: Spread, tile: Shared) -> tuple[int, int]:
     many = _neighbours(form, tile)
     count = form.registers // many
-    return count * passes(many * tile.bits // 8, [_place(form, tile, i) for i in range(LANES)]), count
+    return count * passes(many * tile.bits // 8, _places(form.lane, tile)), count
+
+
+def _written(form: Spread, tile: Shared) -> tuple[int, int]:
+    """The same of what is written as matrices only where that takes less."""
+    by_elements = _by_elements(form, tile)
+    return min(_by_matrices(form, tile) or by_elements, by_elements) if tile.bits == 16 else by_elements
+
+
+def _stores_matrices(form: Spread, tile: Shared) -> bool:
+    return tile.bits == 16 and _by_matrices(form, tile) == _written(form, tile)
 
 
 def _neighbours(form: Spread, tile: Shared) -> int:
@@ -190,12 +213,16 @@ def _neighbours(form: Spread, tile: Shared) -> int:
 
 def _together(form: Spread, tile: Shared) -> bool:
     """Whether an instruction writes several elements of a thread."""
-    return _neighbours(form, tile) > 1 or (tile.bits == 16 and matrix_rows(form, tile) is not None)
+    return _neighbours(form, tile) > 1 or _stores_matrices(form, tile)
 
 
-def _place(form: Spread, tile: Shared, lane: int) -> int:
-    """Bytes to the first element of a lane of the first warp."""
-    own = [vector for bit, vector in enumerate(form.lane) if lane >> bit & 1]
+def _places(lanes: Sequence[Sequence[int]], tile: Shared) -> list[int]:
+    """Bytes to the first element of each lane of the first warp, by what each bit of its number adds to the
+    coordinates."""
+    return [_place([at for bit, at in enumerate(lanes) if lane >> bit & 1], tile) for lane in range(LANES)]
+
+
+def _place(own: Sequence[Sequence[int]], tile: Shared) -> int:
     row, column = (sum(vector[axis] for vector in own) for axis in (0, 1))
     row, column = (column, row) if tile.transposed else (row, column)
     byte = column * tile.bits // 8
@@ -237,14 +264,11 @@ def _write_swizzled(
             return
         except ValueError:  # a line would be torn, or the elements are not in pairs
             pass
-    if (
-        isinstance(form, Held)
-        and isinstance(layout, Spread)
-        and (lines := matrices_stored(form, layout, tile))
-    ):
-        scope.lines += lines
-        return
-    scope.lines += scattered(form, layout, tile, kind)
+    if isinstance(form, Held) and isinstance(layout, Spread) and _stores_matrices(layout, tile):
+        lines = matrices_stored(form, layout, tile)
+    else:
+        lines = None
+    scope.lines += lines or scattered(form, layout, tile, kind)
 
 
 def _known(form: Elements, kind: Tensor) -> bool:
