@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 
 import pytest
 
 from tests.kernels.programs import changed, loops, program
 from twill.costs.machine import load
+from twill.extract.reader import ttgir
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.schedule import Group
@@ -86,6 +88,17 @@ def test_no_more_blocks_share_an_sm_than_a_launch_has_for_it(blocks: int | None,
 @pytest.mark.parametrize("kernel", ["gemm", "fa_fwd", "grouped", "gemm_persistent"])
 def test_a_block_with_large_tiles_or_a_persistent_one_is_alone(kernel: str) -> None:
     assert program(kernel).launch.blocks == 1
+
+
+@pytest.mark.parametrize("second", ["x", "y"])
+def test_a_walk_along_one_of_several_axes_is_one_of_each_program(second: str) -> None:
+    """The grid of such a kernel does not follow from the number of SMs."""
+    text = Path("tests/kernels/ttgir/grouped.sm90.ttgir").read_text()
+    assert text.count("    tt.return") == 1
+    text = text.replace("    tt.return", f"    %other = tt.get_program_id {second} : i32\n    tt.return")
+    (function,) = (module := ttgir.read(text, "grouped")).functions
+    found = residency.persistent(read(module, function), loops("grouped")[1], nested=False)
+    assert found == (second == "x")
 
 
 @pytest.mark.parametrize("kernel", ["accrued", "mapped"])

@@ -248,8 +248,8 @@ def _waits_less(first: Attempt, other: Attempt, trips: Mapping[int, int]) -> boo
     otherwise: its prepare_wy_repr_bwd_kernel 1.05 and 1.00, chunk_bwd_kernel_dqkwg 1.00 and 1.04. Not seen:
     what stands behind a loop. AITER's fp8 product that stores to two arrays has the loop of DeepSeek's, both
     are predicted 0.94, and measured 1.12 and 0.96.) Not for a thread block that has an SM for itself: what it
-    waits for, tiles in flight may hide (`twill.generation.persistence`). vLLM's fused MoE in two for one, 1.11
-    predicted, takes 1.5 times as long as made persistent."""
+    waits for, tiles in flight may hide (`twill.generation.persistence`). vLLM's fused MoE in two for one,
+    1.11 predicted, takes 1.5 times as long as made persistent."""
     if _rare(other) or (not trips and recurrent(first)) or first.program.resident_blocks == 1:
         return False
     return _in_queue(first, trips) >= CLEARLY * _in_queue(other, trips)

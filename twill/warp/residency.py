@@ -129,7 +129,8 @@ def persistent(code: Code, loops: Sequence[Scheduled], *, nested: bool = True) -
     """Whether a loop that walks over programs is around a scheduled one; `nested`: any loop. Such a walk
     begins, ends or goes on by the index or the number of programs, and an iteration hands nothing that it
     computes to the next one: it is another tile. Such a kernel is launched with one thread block for each SM,
-    however many an SM has room for."""
+    however many an SM has room for: its grid has one axis. (One with a program for each query too walks over
+    the keys alone.)"""
     if not nested and continues(code, loops):
         return False
     scheduled = {one.loop.op.index for one in loops}
@@ -138,7 +139,10 @@ def persistent(code: Code, loops: Sequence[Scheduled], *, nested: bool = True) -
         for op in code.ops.values()
         if role(op) in ("for", "while") and any(inner.index in scheduled for inner in op.inner())
     )
-    return any(nested or role(op) == "while" or _of_programs(code, op.operands[:3]) for op in around)
+    axes = {str(op.attributes["axis"]) for op in code.ops.values() if op.name == "tt.get_program_id"}
+    of_all = len(axes) < 2
+    walks = (of_all if role(op) == "while" else _of_programs(code, op.operands[:3]) for op in around)
+    return any(nested or one for one in walks)
 
 
 def _of_programs(code: Code, values: Iterable[Value]) -> bool:
