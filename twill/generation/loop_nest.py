@@ -253,7 +253,7 @@ def _fitting(
             one.loop.location,
             help="schedule for fewer (--registers, --groups), or take smaller tiles",
         )
-    free = result is alone or (alone is None and result is first)
+    free = result is alone or (_as_fast(result, alone) if alone else result is first)
     return one, [] if free else [_cost(case, alone, one, loops)]
 
 
