@@ -692,7 +692,7 @@ MUTANTS = (
     Mutant(
         "not-zeroed",
         f"{CUDA}/statements.py",
-        "if it.zeroed:",
+        "if zeroed:",
         "if False:",
         "accumulators of no iteration",
         ("pointers",),

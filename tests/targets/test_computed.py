@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from twill.targets.cuda import statements
+from twill.targets.cuda.scope import ScratchHalves
 
 
 @pytest.mark.parametrize("first", [(), (0,)])
@@ -23,6 +24,7 @@ def test_no_name_is_given_twice(first: tuple[int, ...], monkeypatch: pytest.Monk
         program=SimpleNamespace(op=ops.__getitem__),
         scope=lambda *given, **named: scope,  # pyright: ignore[reportUnknownLambdaType]
         comment=lambda *given: "// a statement",  # pyright: ignore[reportUnknownLambdaType]
+        halves=ScratchHalves(),
     )
     statement: Any = SimpleNamespace(
         ops=(0, 1),
