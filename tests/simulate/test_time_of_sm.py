@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import loops, program
-from twill.simulate.predict import busy, intervals, of_sm, overlapped, time_of_sm
+from twill.simulate.predict import busy, from_l2, intervals, of_sm, overlapped, time_of_sm
 
 
 @pytest.mark.parametrize("blocks", [2, 3, 4, 6, 8])
@@ -46,3 +46,22 @@ def test_each_loop_counts_its_own_iterations(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("twill.simulate.predict.block_time", block_time)
     found = time_of_sm(made, scheduled, {first: 2, second: 5})
     assert found == pytest.approx(2 * busy(scheduled[0]) + 5 * busy(scheduled[1]))
+
+
+@pytest.mark.parametrize(
+    ("least", "waiting", "cycles"),
+    [(0.0, 0.0, 0.0), (100.0, 0.0, 100.0), (0.0, 100.0, 100.0), (100.0, 100.0, 126.0), (100.0, 50.0, 104.0)],
+)
+def test_a_unit_and_the_blocks_in_front_of_it_wait_for_each_other(
+    least: float, waiting: float, cycles: float
+) -> None:
+    assert overlapped(least, waiting) == pytest.approx(cycles, abs=0.1)  # pyright: ignore
+    assert overlapped(waiting, least) == overlapped(least, waiting)
+
+
+def test_all_that_an_iteration_loads_comes_from_l2() -> None:
+    """Tiles of 128 x 64 and 64 x 64, of 2 bytes."""
+    (loop,) = loops("matmul_half")[1]
+    assert from_l2(loop) == 24576 / 45
+    unknown = replace(loop.machine, loads=replace(loop.machine.loads, reused=None))
+    assert from_l2(replace(loop, machine=unknown)) == 0.0

@@ -11,11 +11,12 @@ everywhere or nowhere. Lines stay where they are.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from math import prod
 from typing import TypeGuard
 
 from twill.extract.rewrite.edits import Edit, edited
+from twill.extract.rewrite.makers import Makers, makers_of
 from twill.ir.distribution import Distribution, bases, distribution, root
 from twill.ir.loop import (
     Bases,
@@ -95,7 +96,7 @@ def _reduced_sooner(ops: Sequence[Op]) -> frozenset[Encoding | None]:
 def _divided_by_few(ops: Sequence[Op]) -> frozenset[Encoding | None]:
     """The layouts of vectors alone in which threads divide for far fewer elements than as columns of an MMA,
     by what is no constant. The vectors that follow pass through shared memory once."""
-    makers = {value.id: op for op in ops for value in op.results}
+    makers = makers_of(ops)
     tiles = [value.type for op in ops for value in op.results if isinstance(value.type, Tensor)]
     wide = {root(tile.encoding) for tile in tiles if sum(size > 1 for size in tile.shape) > 1}
     divisions = [op for op in ops if role(op) in ("remainder", "divide") and not _by_constant(makers, op)]
@@ -103,11 +104,11 @@ def _divided_by_few(ops: Sequence[Op]) -> frozenset[Encoding | None]:
     return frozenset(root(one.encoding) for one in found if isinstance(one, Tensor) and _shared(one)) - wide
 
 
-def _by_constant(makers: Mapping[int, Op], op: Op) -> bool:
-    maker = makers.get(op.operands[1].id)
-    while maker is not None and role(maker) in ("splat", "broadcast", "expand", "layout", "integer_cast"):
-        maker = makers.get(maker.operands[0].id)
-    return maker is not None and role(maker) == "constant"
+def _by_constant(makers: Makers, op: Op) -> bool:
+    divisor = op.operands[1]
+    while maker := makers.of(divisor, "splat", "broadcast", "expand", "layout", "integer_cast"):
+        divisor = maker.operands[0]
+    return makers.of(divisor, "constant") is not None
 
 
 def _shared(tile: Tensor) -> bool:

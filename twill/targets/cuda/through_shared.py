@@ -171,7 +171,9 @@ def _costs(source: Spread | None, result: Fragment | Spread, tile: Shared) -> tu
     """Passes over the banks, then instructions, of a warp that writes a tile, if that depends on how it lies,
     and reads it again."""
     read = result if isinstance(result, Spread) else bases_of(result)
-    written = (0, 0) if source is None else _written(source, tile)
+    written = (0, 0)
+    if source is not None:
+        written = _accesses(source, tile) if _stores_matrices(source, tile) else _by_elements(source, tile)
     found = (result.registers, result.registers) if read is None else _accesses(read, tile)
     return written[0] + found[0], written[1] + found[1]
 
@@ -197,14 +199,10 @@ def _by_elements(form: Spread, tile: Shared) -> tuple[int, int]:
     return count * passes(many * tile.bits // 8, _places(form.lane, tile)), count
 
 
-def _written(form: Spread, tile: Shared) -> tuple[int, int]:
-    """The same of what is written as matrices only where that takes less."""
-    by_elements = _by_elements(form, tile)
-    return min(_by_matrices(form, tile) or by_elements, by_elements) if tile.bits == 16 else by_elements
-
-
 def _stores_matrices(form: Spread, tile: Shared) -> bool:
-    return tile.bits == 16 and _by_matrices(form, tile) == _written(form, tile)
+    """Whether it is written as matrices: where that takes no more."""
+    matrices = _by_matrices(form, tile) if tile.bits == 16 else None
+    return matrices is not None and matrices <= _by_elements(form, tile)
 
 
 def _neighbours(form: Spread, tile: Shared) -> int:
@@ -264,10 +262,9 @@ def _write_swizzled(
             return
         except ValueError:  # a line would be torn, or the elements are not in pairs
             pass
+    lines = None
     if isinstance(form, Held) and isinstance(layout, Spread) and _stores_matrices(layout, tile):
         lines = matrices_stored(form, layout, tile)
-    else:
-        lines = None
     scope.lines += lines or scattered(form, layout, tile, kind)
 
 
