@@ -356,10 +356,11 @@ def origin(inputs: Inputs) -> tuple[Module, Machine]:
     """The module as written, and the machine that its costs are for."""
     from twill.costs.machine import load as machine_named
     from twill.extract.frontend.source import load
+    from twill.extract.rewrite.parameter_names import named_as_in_source
 
     named = machine_named(inputs.machine) if inputs.machine else None
     arch = inputs.arch or (named.arch if named else None)
-    module = load(inputs.spec, arch, dict(inputs.settings), inputs.tile)
+    module = named_as_in_source(load(inputs.spec, arch, dict(inputs.settings), inputs.tile))
     if inputs.constants:
         module = replace(module, constants=dict(inputs.constants))
     return module, named or _default_machine(arch, module)

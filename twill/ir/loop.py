@@ -360,6 +360,9 @@ class Function:
     public: bool
     location: Location
     sources: tuple[Location, ...] = ()
+    parameters: tuple[str | None, ...] = ()
+    """What the kernel's source calls each of `args`, where the text says; the text may call it after another
+    variable that it is assigned to."""
 
     def walk(self) -> Iterator[Op]:
         """Every operation at any depth, in the order of the text."""

@@ -24,6 +24,8 @@ class PythonLocation:
 
     sources: tuple[Location, ...] = ()
     label: str | None = None
+    first: str | None = None
+    """The name that it had before: a kernel's parameter under its own name, however it is called later."""
 
 
 @dataclass(slots=True)
@@ -105,7 +107,7 @@ class Places:
             cursor.expect(")")
             return labelled(place, text)
         if not cursor.accept(":"):
-            return PythonLocation(label=text)
+            return PythonLocation(label=text, first=text)
         line = self.count(cursor)
         cursor.expect(":")
         column = self.count(cursor)
@@ -138,4 +140,4 @@ class Places:
 
 def labelled(place: PythonLocation, label: str | None) -> PythonLocation:
     """`place` under `label`, if there is one."""
-    return replace(place, label=label) if label else place
+    return replace(place, label=label, first=place.first or label) if label else place

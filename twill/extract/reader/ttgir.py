@@ -144,7 +144,7 @@ class Reader:
         scope = Scope()
         parameters = cursor.listed("(", self.parameter)
         args = tuple(
-            self.ops.argument(scope, token, ty, k) for k, (token, ty, _) in enumerate(parameters) if token
+            self.ops.argument(scope, token, ty, k) for k, (token, ty, *_) in enumerate(parameters) if token
         )
         results = carried_types(self.ops) if cursor.accept("->") else ()
         attributes = self.dictionary() if cursor.accept("attributes") else {}
@@ -152,16 +152,17 @@ class Reader:
         return ir.Function(
             name=name,
             args=args,
-            arg_attributes=tuple(attributes for _, _, attributes in parameters),
+            arg_attributes=tuple(attributes for _, _, attributes, _ in parameters),
             results=results,
             body=body,
             attributes=attributes,
             public=public,
             location=cursor.tokens.location(start.start),
             sources=self.place().sources,
+            parameters=tuple(name for *_, name in parameters),
         )
 
-    def parameter(self) -> tuple[Token | None, ir.Type, Mapping[str, ir.Attribute]]:
+    def parameter(self) -> tuple[Token | None, ir.Type, Mapping[str, ir.Attribute], str | None]:
         """`%a: T {attributes} loc(..)`; a declaration leaves the name out."""
         cursor = self.cursor
         token = cursor.next() if cursor.token.kind == "value" else None
@@ -169,8 +170,7 @@ class Reader:
             cursor.expect(":")
         ty = self.ops.types.type(cursor)
         attributes = self.dictionary() if cursor.sees("{") else {}
-        self.place()
-        return token, ty, attributes
+        return token, ty, attributes, self.place().first
 
     def dictionary(self) -> dict[str, ir.Attribute]:
         return dict(self.cursor.listed("{", lambda: entry(self.cursor)))
