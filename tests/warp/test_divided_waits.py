@@ -102,3 +102,19 @@ def _whole_rows(statement: object) -> object:
         steady = tuple(map(_whole_rows, statement.steady))
         return replace(statement, steady=steady)
     return replace(statement, by_rows=False) if isinstance(statement, Compute) else statement
+
+
+@pytest.mark.parametrize("later", [0, 300])
+def test_a_follower_begins_with_its_first_slice(later: int) -> None:
+    """Also where half of what it follows is made before the wait."""
+    module, (one,) = loops(KERNEL)
+    start = tuple(
+        time + later * (operation.id == "mul.acc0_36")
+        for operation, time in zip(one.problem.operations, one.solution.start, strict=True)
+    )
+    made = lower(module, (replace(one, solution=replace(one.solution, start=start)),), target("sm90"))
+    (loop,) = (s for s in walk(made.groups[1].body) if isinstance(s, Pipelined))
+    for name in ("exp2.weights_20", "reduce_sum.24", "trunc.acc0_33"):
+        parts = [s for s in loop.steady if isinstance(s, Compute) and s.node == name]
+        assert [part.begin for part in parts] == [0, *(part.end for part in parts[:-1])]
+        assert parts[-1].end == SLICES

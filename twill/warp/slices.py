@@ -94,8 +94,8 @@ def _starts(task: Task, length: Time, within: Mapping[Time, int]) -> dict[Time, 
 
 
 def _behind(starts: Mapping[Time, int]) -> dict[Time, int]:
-    """Those of a follower, LAG slices behind."""
-    return {time: max(0, n - LAG) for time, n in starts.items()}
+    """Those of a follower, LAG slices behind; what is made before the first wait it reads there."""
+    return {time: max(0, n - LAG) for time, n in starts.items()} | {min(starts): 0}
 
 
 def _leaders(group: Group, cut: Sequence[Event], task: Task, last: Time) -> Iterator[str]:
