@@ -74,10 +74,12 @@ def compiled(snapshot: Path, folder: Path, stages: int) -> None:
     """One binary, and what a launch needs to know of it."""
     from twill.extract.frontend.triton import finish
     from twill.extract.reader.ttgir import read
+    from twill.extract.rewrite.parameter_names import named_as_in_source
 
     text = snapshot.read_text()
     warps = re.search(r'"ttg.num-warps" = (\d+)', text)
-    function = next(one for one in read(text, str(snapshot)).functions if one.public)
+    named = named_as_in_source(read(text, str(snapshot)))
+    function = next(one for one in named.functions if one.public)
     assert warps
     made = finish(text, "sm90", int(warps[1]), num_stages=stages, skipped=frozenset())
     arguments = [value.name.lstrip("%") for value in function.args]

@@ -113,7 +113,8 @@ def awaited(draft: LoopDraft) -> LoopDraft:
 
 
 def fenced(draft: LoopDraft) -> LoopDraft:
-    """The steady state, or all parts, with the target's scheduling fences."""
+    """The steady state, or all parts, with the target's scheduling fences, and those for operands that a loop
+    reads again and again."""
     assert draft.statements is not None
     found, types = draft.statements, _types(draft.group)
     legalization = draft.group.kernel.target.legalization
@@ -124,7 +125,8 @@ def fenced(draft: LoopDraft) -> LoopDraft:
     if legalization.fenced == "all":
         prologue, epilogue = held(found.prologue), held(found.epilogue)
         found = replace(found, prologue=prologue, epilogue=epilogue, short=held(found.short))
-    return replace(draft, statements=replace(found, steady=held(found.steady)))
+    steady, short = legalization.kept(held(found.steady)), legalization.kept(found.short)
+    return replace(draft, statements=replace(found, steady=steady, short=short))
 
 
 def pipelined(draft: LoopDraft) -> Pipelined:

@@ -46,6 +46,8 @@ class Legalization:
     """By position in the steady state: how many MMAs may stay in flight there, where it waits."""
     fences: Callable[[Sequence[Statement], Mapping[str, Type]], Statements]
     """A part of the loop with scheduling fences; the types are those of the group's variables."""
+    kept: Callable[[Sequence[Statement]], Statements]
+    """A loop's statements, in which the compiler takes no operand of an MMA for constant."""
     fenced: Literal["steady state", "all"] = "steady state"
     """The parts that get fences."""
 

@@ -55,7 +55,7 @@ TARGET = Target(
     completion="mbarrier",
     accumulators="tensor memory",
     tiles=Tiles(moves, scratch, leaves, _across),
-    legalization=Legalization(_statements, _straight, _nothing_crosses, _no_waits, fenced, "all"),
+    legalization=Legalization(_statements, _straight, _nothing_crosses, _no_waits, fenced, tuple, "all"),
     source=source,
     unsupported=unsupported,
 )

@@ -7,6 +7,7 @@ from twill.ir.program import Program
 from twill.targets.cuda import kernel
 from twill.targets.cuda.fragments import layout, moves, rows_by_warpgroup, scratch
 from twill.targets.cuda.tensor_memory import leaves
+from twill.targets.hopper.kept_operands import kept
 from twill.targets.hopper.mma_waits import crossing, pending, straight, with_waits
 from twill.targets.hopper.scheduling_fences import fenced
 from twill.targets.hopper.wgmma import WgmmaPrinter, instructions, unsupported
@@ -24,7 +25,7 @@ TARGET = Target(
     completion="commit group",
     accumulators="registers",
     tiles=Tiles(moves, scratch, leaves, lambda tile: layout(tile).across, rows_by_warpgroup),
-    legalization=Legalization(with_waits, straight, crossing, pending, fenced),
+    legalization=Legalization(with_waits, straight, crossing, pending, fenced, kept),
     source=source,
     unsupported=unsupported,
 )
