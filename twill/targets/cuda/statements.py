@@ -4,12 +4,12 @@ Takes the `Emitter` of a group and statements; gives lines of C++. Every stateme
 cycle, its stage and the TTGIR line of its operation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
 from twill.ir.effects import at, drained_after, effects
-from twill.ir.loop import Op, Scalar, Tensor
+from twill.ir.loop import Op, Scalar, Tensor, Value
 from twill.ir.operands import Read, Register
 from twill.ir.statements import (
     Advance,
@@ -369,27 +369,37 @@ def _where_taken(emitter: Emitter, it: Pipelined) -> list[str]:
 def _known_before(emitter: Emitter, it: Pipelined, found: Skipped) -> list[str]:
     """What stands before the branch, and whether the iteration takes it. The numbers in memory that decide
     are loaded as early as their addresses are known: before the group waits for slots."""
-    before, made = it.steady[: found.place], {op.index: op for op in found.needed}
-    reads = {one.location for one in found.by.reads}
+    before, reads = it.steady[: found.place], {one.location for one in found.by.reads}
     places = (place for place, one in enumerate(before, 1) if reads & set(effects(one).writes))
     begin = max(places, default=0)
     numbers = [op.result for op in found.needed if is_number(op)]
     names = {value.id: f"{TAKEN}_{number}" for number, value in enumerate(numbers)}
+    early = needed_for(numbers, {op.index: op for op in found.needed})
     lines = printed(emitter, before[:begin])
-    scope = emitter.scope(found.by.reads, (), found.by.at, ops=[op.index for op in found.needed])
-    for op in needed_for(numbers, made):
-        execute(scope, op)
-    own = [f"{names[value.id]} = {scope.scalar(value)};" for value in numbers]
-    lines += [f"{c_type(value.type)} {names[value.id]};" for value in numbers]
-    lines += ["{", *indented([*scope.lines, *own]), "}"] if own else []
+    lines += _deciding(emitter, found, early, {}, tuple(zip(numbers, names.values(), strict=True)))
     lines += printed(emitter, before[begin:])
+    rest = [op for op in found.needed if not any(value.id in names for value in op.results)]
+    return [*lines, *_deciding(emitter, found, rest, names, [(found.condition, TAKEN)])]
+
+
+def _deciding(
+    emitter: Emitter,
+    found: Skipped,
+    ops: Iterable[Op],
+    known: Mapping[int, str],
+    kept: Sequence[tuple[Value, str]],
+) -> list[str]:
+    """Some of the operations by which an iteration is taken, in a block of their own, and before it the
+    variables that keep values; `known` are variables by value id."""
+    if not kept:
+        return []
     scope = emitter.scope(found.by.reads, (), found.by.at, ops=[op.index for op in found.needed])
-    scope.values |= names
-    for op in found.needed:
-        if not any(value.id in names for value in op.results):
-            execute(scope, op)
-    held = f"{TAKEN} = {scope.scalar(found.condition)};"
-    return [*lines, f"bool {TAKEN};", "{", *indented([*scope.lines, held]), "}"]
+    scope.values |= known
+    for op in ops:
+        execute(scope, op)
+    own = [f"{name} = {scope.scalar(value)};" for value, name in kept]
+    declared = [f"{c_type(value.type)} {name};" for value, name in kept]
+    return [*declared, "{", *indented([*scope.lines, *own]), "}"]
 
 
 def _rematerialized(emitter: Emitter, body: Sequence[str]) -> list[str]:
