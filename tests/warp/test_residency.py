@@ -148,7 +148,7 @@ def test_loads_of_many_blocks_do_not_run_far_ahead(kernel: str) -> None:
     loaded = [channel for channel in made.channels if channel.filled_by in ("tma", "cp_async")]
     assert loaded
     assert max(channel.depth for channel in loaded) <= residency.slots
-    assert made.launch.blocks * sum(one.depth * one.stride for one in loaded) <= residency.in_flight
+    assert made.launch.blocks * sum(one.depth * one.stride for one in loaded) <= residency.shared
 
 
 def test_a_group_that_waits_for_nothing_loads_within_one_that_computes() -> None:

@@ -31,14 +31,14 @@ from twill.warp.residency import (
     between_iterations,
     candidates,
     enough_slots,
+    equal_slots,
     even_launches,
     filled_at_once,
+    fit_apart,
     hides_arrival,
     never_waits,
     shared_bytes,
     sharing,
-    slots_in_cache,
-    stays_in_cache,
     tiles_and_vectors,
     waits_for_each,
 )
@@ -271,7 +271,7 @@ def _shared_memory(
     def laid_out(blocks: int) -> SharedMemoryPlan:
         most = options.most if blocks <= 2 else enough_slots(one.machine, options.most)
         if options.multistage:
-            most = min(most, slots_in_cache(channels, one.machine, blocks))
+            most = min(most, equal_slots(channels, one.machine, blocks))
         limits = (shared_bytes(one.machine, blocks, limit) - apart, options.depths, most)
         needed = (code, target.tiles, channels, non_loop, stored, handed, scratch, through)
         dead = tiles is None and design.ahead is None
@@ -420,7 +420,7 @@ def _resident(
             return None
         hidden = apart or hides_arrival(memory.plans, alone.plans, scheduled, blocks)
         again = [one for one in memory.plans if not (apart and filled_at_once(one))]
-        return memory if hidden and stays_in_cache(again, machine, blocks) else None
+        return memory if hidden and fit_apart(again, machine, blocks) else None
 
     machine, apart = loops[0][0].machine, bool(design.options.multistage)
     scheduled = [one for one, _ in loops]
