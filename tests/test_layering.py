@@ -12,8 +12,8 @@ import pytest
 LAYERS = (
     ("diagnostics",),
     ("ir",),
-    ("ops",),
-    ("costs", "engine", "extract", "warp"),
+    ("engine", "ops"),
+    ("costs", "extract", "warp"),
     ("files", "modulo", "targets.cuda"),
     (
         "emit",

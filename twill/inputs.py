@@ -225,7 +225,8 @@ def _from_graph(inputs: Inputs) -> Case:
     ):
         raise TwillError(
             f"{inputs.spec} is a graph file: --set, --persistent, --subtile, --loop, --no-rule,"
-            " --polynomial-exp2, --rescale-threshold, --divide-waits and --ahead do not apply to it"
+            " --polynomial-exp2, --rescale-threshold, --divide-waits and --ahead do not apply to it",
+            help="leave them out, or give the TTGIR or the Python kernel that the graph is of",
         )
     problem = whatif.limited(
         read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),

@@ -1080,7 +1080,7 @@ MUTANTS = (
     ),
     Mutant(
         "stored-in-any-order",
-        f"{WARP}/plan.py",
+        f"{WARP}/planning.py",
         "several = stored_by_several(code, storing, non_loop.owner)",
         "several = False",
         "a group stores to memory behind a loop before another one has stored there in it",
@@ -1089,7 +1089,7 @@ MUTANTS = (
     ),
     Mutant(
         "stored-behind-in-any-order",
-        f"{WARP}/plan.py",
+        f"{WARP}/planning.py",
         "between=order.between,",
         "between=frozenset(),",
         "two groups store to the same memory behind a loop in any order",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from twill.targets.cuda import statements
+from twill.targets.cuda import register_statements
 from twill.targets.cuda.scope import ScratchHalves
 
 
@@ -18,7 +18,7 @@ def test_no_name_is_given_twice(first: tuple[int, ...], monkeypatch: pytest.Monk
     def execute(scope: Any, op: Any) -> None:
         scope.lines.append(f"read_{len(scope.lines)}")
 
-    monkeypatch.setattr(statements, "execute", execute)
+    monkeypatch.setattr(register_statements, "execute", execute)
     ops = [SimpleNamespace(index=index, regions=(), results=()) for index in range(2)]
     emitter: Any = SimpleNamespace(
         program=SimpleNamespace(op=ops.__getitem__),
@@ -38,7 +38,7 @@ def test_no_name_is_given_twice(first: tuple[int, ...], monkeypatch: pytest.Monk
         by_rows=False,
         deferred=False,
     )
-    head, early, rest = statements._computed(emitter, statement, first)  # pyright: ignore[reportPrivateUsage]
+    head, early, rest = register_statements.computed(emitter, statement, first)
     assert head == "// a statement"
     assert [*early, *rest] == ["read_0", "read_1", "read_2"]
     assert bool(early) == bool(first)

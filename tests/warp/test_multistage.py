@@ -40,7 +40,7 @@ from twill.targets.tilelang import schedule
 from twill.warp import run_ahead
 from twill.warp.channels import ChannelPlan
 from twill.warp.plan import Options
-from twill.warp.residency import slots_in_cache
+from twill.warp.residency import equal_slots
 from twill.warp.validate import validate
 
 COPIES, TMA, VECTORS, ROWS, NESTED = "pointers", "matmul_half", "scaled", "overturned", "fa_fwd"
@@ -399,25 +399,23 @@ def test_what_other_compilers_can_not_express_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["apportioned", ROWS])
-def test_an_sm_holds_more_blocks_whose_loads_stay_in_cache(kernel: str) -> None:
+def test_an_sm_holds_more_blocks_whose_loads_fit_apart(kernel: str) -> None:
     made, machine = changed(kernel, MULTISTAGE), loops(kernel)[1][0].machine
     assert machine.residency
     assert made.launch.blocks > program(kernel).launch.blocks
     under_way = sum(one.depth * one.stride for one in made.channels)
-    assert made.launch.blocks * under_way <= machine.residency.in_flight
+    assert made.launch.blocks * under_way <= machine.residency.shared
 
 
-def test_slots_are_as_many_as_stay_in_cache() -> None:
-    """Two at least, so that a load is under way while a tile is read; as many as there is room for where no
-    more than two blocks share an SM."""
+def test_slots_are_as_many_as_there_is_room_for() -> None:
+    """Two at least, so that a load is under way while a tile is read."""
     machine = loads_machine("h200")
     assert machine.residency
     plan = ChannelPlan(
         "x", 0, (0,), (SlotTensor("x", (64, 64), Scalar("f16"), None, 0, 8192),), "cp_async", 1, ((),)
     )
-    counts = [slots_in_cache([plan], machine, blocks) for blocks in (1, 2, 4, 10, 32)]
-    room = (*(machine.residency.shared // blocks for blocks in (1, 2)), machine.residency.in_flight // 4)
-    assert counts == [each // 8192 for each in (*room, machine.residency.in_flight // 10)] + [2]
+    counts = [equal_slots([plan], machine, blocks) for blocks in (1, 2, 4, 10, 32)]
+    assert counts == [machine.residency.shared // blocks // 8192 for blocks in (1, 2, 4, 10)] + [2]
 
 
 def test_tiles_before_the_loop_are_loaded_behind_its_first_loads() -> None:

@@ -15,10 +15,11 @@ from twill.ir.schedule import Group
 from twill.ops.table import role
 from twill.targets.cuda.tiled_form import tiled_form
 from twill.warp import residency
+from twill.warp.block_memory import paced
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import read
 from twill.warp.footprint import Footprint
-from twill.warp.plan import Options, paced
+from twill.warp.plan import Options
 from twill.warp.residency import (
     ahead,
     between_iterations,
@@ -148,7 +149,7 @@ def test_loads_of_many_blocks_do_not_run_far_ahead(kernel: str) -> None:
     loaded = [channel for channel in made.channels if channel.filled_by in ("tma", "cp_async")]
     assert loaded
     assert max(channel.depth for channel in loaded) <= residency.slots
-    assert made.launch.blocks * sum(one.depth * one.stride for one in loaded) <= residency.in_flight
+    assert made.launch.blocks * sum(one.depth * one.stride for one in loaded) <= residency.shared
 
 
 def test_a_group_that_waits_for_nothing_loads_within_one_that_computes() -> None:
@@ -258,7 +259,7 @@ def test_one_group_that_loads_is_in_the_blocks_that_are_predicted_to_be_fastest(
     def predicted(plans: object, parts: object, blocks: int) -> float:
         return 100.0 + (blocks != fastest)
 
-    monkeypatch.setattr("twill.warp.plan.between_iterations", predicted)
+    monkeypatch.setattr("twill.warp.block_memory.between_iterations", predicted)
     made = changed("pointers_one_warp", Options(multistage=True, most=3))
     assert made.launch.blocks == fastest
 

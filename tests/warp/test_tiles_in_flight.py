@@ -151,7 +151,7 @@ def test_one_tile_where_its_groups_synchronize(monkeypatch: pytest.MonkeyPatch) 
     def several(*_: object) -> bool:
         return True
 
-    monkeypatch.setattr("twill.warp.plan.stored_by_several", several)
+    monkeypatch.setattr("twill.warp.planning.stored_by_several", several)
     with pytest.raises(TwillError, match="all groups synchronize between stores of a tile"):
         changed("alternating", Options(tiles=2))
 

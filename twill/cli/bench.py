@@ -57,10 +57,25 @@ class _Shape(click.ParamType[dict[str, int]]):
     help="Shape to measure instead of the shapes in the file; repeatable.",
 )
 @click.option(
-    "--rounds", type=click.IntRange(min=2), default=15, show_default=True, help="Measurements per contender."
+    "--rounds",
+    type=click.IntRange(min=2),
+    default=15,
+    show_default=True,
+    metavar="N",
+    help="Measurements per contender.",
 )
-@click.option("--triton/--no-triton", default=True, help="Also measure the kernel as Triton compiles it.")
-@click.option("--cycles/--no-cycles", default=True, help="Count SM cycles with ncu, where it is installed.")
+@click.option(
+    "--triton/--no-triton",
+    default=True,
+    show_default=True,
+    help="Also measure the kernel as Triton compiles it.",
+)
+@click.option(
+    "--cycles/--no-cycles",
+    default=True,
+    show_default=True,
+    help="Count SM cycles with ncu, where it is installed.",
+)
 @click.option(
     "--profile",
     type=Folder(),

@@ -44,12 +44,20 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 @click.option(
     "--integers", is_flag=True, help="Fill arrays with small integers, whose sums are exact in any order."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the arrays.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Seed of the arrays.",
+)
 @click.option(
     "--random",
     "schedules",
     type=click.IntRange(min=0),
     default=0,
+    show_default=True,
     metavar="N",
     help="Also run N random asynchronous schedules.",
 )
@@ -58,6 +66,7 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
+    metavar="N",
     help="Multiprocessors, for persistent kernels.",
 )
 @click.option(
@@ -85,6 +94,7 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
     "--shared",
     type=click.IntRange(min=0),
     default=0,
+    show_default=True,
     metavar="BYTES",
     help="Dynamic shared memory, for a .ptx or .cu file.",
 )

@@ -47,7 +47,12 @@ if TYPE_CHECKING:
     help="All queries together; none starts after this.",
 )
 @click.option(
-    "--pairs", type=click.IntRange(0, 100), default=3, show_default=True, help="Pairs of changes to solve."
+    "--pairs",
+    type=click.IntRange(0, 100),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Pairs of changes to solve, at most.",
 )
 @click.option(
     "--out", type=Folder(), metavar="DIR", help="Write report.html with the explanation into this folder."

@@ -11,7 +11,9 @@ from twill.cli.options import Command, Folder, Option, input_options, inputs, pr
 @click.argument("spec")
 @input_options
 @what_if_options
-@click.option("--out", type=Folder(), default=Path("."), metavar="DIR", help="Output folder.")
+@click.option(
+    "--out", type=Folder(), default=Path("."), show_default=True, metavar="DIR", help="Output folder."
+)
 def graph(spec: str, out: Path, **options: Option) -> None:
     """Draw the dependence graph of the loops of SPEC, print its lower bounds, and write it as a graph file.
 

@@ -182,7 +182,10 @@ _POSITIVE, _WHOLE = click.IntRange(min=1), click.IntRange(min=0)
 
 input_options = _group(
     "Input options",
-    _option("--arch", help="Architecture, sm90 or sm100; selects its default machine."),
+    _option(
+        "--arch",
+        help="Architecture, sm90 or sm100; selects its default machine.  [default: TTGIR's target]",
+    ),
     _option(
         "--machine",
         metavar="NAME|FILE",
@@ -201,7 +204,11 @@ input_options = _group(
         help="A size that Triton does not compile: a constexpr of a Python kernel, a multiple of 16 (sm90).",
     ),
     _option(
-        "--loop", "loops", multiple=True, metavar="NAME", help="Loop to schedule, such as for.0; repeatable."
+        "--loop",
+        "loops",
+        multiple=True,
+        metavar="NAME",
+        help="Loop to schedule, such as for.0; repeatable.  [default: all]",
     ),
     _option(
         "--no-rule",
@@ -308,14 +315,20 @@ what_if_options = _group(
     _option(
         "--resolution",
         type=Units(),
-        help="Exact cycles (default), or round costs so that the distinct durations sum to U time units.",
+        help="Exact cycles, or round costs so that the distinct durations sum to U time units."
+        "  [default: exact]",
     ),
-    _option("--groups", type=_POSITIVE, metavar="N", help="At most N warp groups, including the load group."),
+    _option(
+        "--groups",
+        type=_POSITIVE,
+        metavar="N",
+        help="At most N warp groups, including the load group.  [default: the machine's limit]",
+    ),
     _option(
         "--registers",
         type=_POSITIVE,
         metavar="N",
-        help="At most N registers per thread in a schedule.",
+        help="At most N registers per thread in a schedule.  [default: the machine's limit]",
     ),
     _option(
         "--no-cross-group",
@@ -324,22 +337,34 @@ what_if_options = _group(
         default=True,
         help="Forbid cross-group register values.",
     ),
-    _option("--smem", "shared", type=_WHOLE, metavar="BYTES", help="Shared memory per thread block."),
-    _option("--tmem", "tensor", type=_WHOLE, metavar="COLUMNS", help="Tensor memory per thread block."),
+    _option(
+        "--smem",
+        "shared",
+        type=_WHOLE,
+        metavar="BYTES",
+        help="Shared memory per thread block.  [default: the machine's]",
+    ),
+    _option(
+        "--tmem",
+        "tensor",
+        type=_WHOLE,
+        metavar="COLUMNS",
+        help="Tensor memory per thread block.  [default: the machine's]",
+    ),
     _option(
         "--latency",
         "latencies",
         multiple=True,
         type=Pair("OP=CYCLES", int),
-        help="Latency of operations, by id or name; * and ? match as in a shell; repeatable.",
+        help="Latency of operations in cycles, by id or name; * and ? match as in a shell; repeatable.",
     ),
     _option(
         "--ahead",
         "ahead",
         multiple=True,
         type=Pair("LOAD=ITERATIONS", int),
-        help="How many iterations loads may run ahead, by id or name, where shared memory has room; the"
-        " default is one, or none for the last loads of the largest tiles; repeatable.",
+        help="How many iterations loads may run ahead, by id or name, where shared memory has room;"
+        " repeatable.  [default: 1, or 0 for the last loads of the largest tiles where it has none]",
     ),
     _option(
         "--polynomial-exp2",
@@ -352,7 +377,7 @@ what_if_options = _group(
         type=click.FloatRange(min=0, max=8),
         metavar="X",
         help="Running maxima stay until they grow by more than X (at most 8), so that accumulators are"
-        " seldom rescaled; 0 changes no value.",
+        " seldom rescaled; 0 changes no value.  [default: they follow every growth]",
     ),
     _option(
         "--divide-waits/--no-divide-waits",
@@ -364,7 +389,8 @@ what_if_options = _group(
     _option(
         "--contention/--no-contention",
         default=True,
-        help="Cost operations under tensor core contention (the default) or with an idle tensor core.",
+        show_default=True,
+        help="Cost operations under tensor core contention, or with an idle tensor core.",
     ),
     _option(
         "--pin",

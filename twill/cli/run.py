@@ -29,7 +29,9 @@ PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
     metavar="SECONDS",
     help="Launches wait at most so long in all for builds; Triton's kernels run meanwhile.  [default: 60]",
 )
-@click.option("--report/--no-report", default=True, help="List at the end which kernel ran, and why.")
+@click.option(
+    "--report/--no-report", default=True, show_default=True, help="List at the end which kernel ran, and why."
+)
 @click.pass_context
 def run(
     ctx: click.Context,

@@ -93,11 +93,18 @@ EXIT: dict[Status, int] = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknow
 )
 @click.option("--modulo-only", is_flag=True, help="Plain modulo scheduling: dependences and units alone.")
 @click.option(
-    "--explain/--no-explain", default=True, help="Find which limits keep the interval above the lower bound."
+    "--explain/--no-explain",
+    default=True,
+    show_default=True,
+    help="Find which limits keep the interval above the lower bound.",
 )
 @click.option("--out", type=Folder(), metavar="DIR", help="Write all results into this folder.")
 @click.option(
-    "--drawings/--no-drawings", "draw", default=True, help="With --out, draw and write report.html too."
+    "--drawings/--no-drawings",
+    "draw",
+    default=True,
+    show_default=True,
+    help="With --out, draw and write report.html too.",
 )
 @click.option(
     "--triton",

@@ -71,6 +71,7 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int
     type=click.IntRange(min=12),
     default=32,
     show_default=True,
+    metavar="N",
     help="Loop iterations in the timed run.",
 )
 @click.option(

@@ -54,7 +54,12 @@ ROUNDS = 15
 )
 @what_if_options
 @click.option(
-    "--keep", type=click.IntRange(min=1), default=8, show_default=True, help="Best configurations per arch."
+    "--keep",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Best configurations to write per architecture.",
 )
 @click.option(
     "--bench",

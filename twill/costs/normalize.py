@@ -18,6 +18,7 @@ from typing import NamedTuple
 from pyscipopt import Model, Variable, quicksum
 
 from twill.diagnostics import TwillError
+from twill.engine.scip_limits import limit
 from twill.ir.problem import Edge, Operation, Problem, Reservation, Resolution, Time, Use, Value
 
 FINE = 1000
@@ -110,10 +111,6 @@ def _solve(costs: list[Time], total: int, time_limit: float) -> tuple[list[Time]
     return units, error, first.model.getStatus() == "optimal" == second.model.getStatus()
 
 
-PROCESSOR = 1
-"""SCIP's number of the clock that counts processor time, which other work on the machine does not shorten."""
-
-
 class _Program(NamedTuple):
     """The integer program, solved."""
 
@@ -127,9 +124,7 @@ def _program(
     """The paper's program; with `bound`, F is held there and the total maximized."""
     model = Model()
     model.hideOutput()
-    model.setParam("timing/clocktype", PROCESSOR)
-    model.setParam("limits/time", time_limit)
-    model.setParam("randomization/randomseedshift", 0)
+    limit(model, time_limit, seed=0)
     units = [model.addVar(f"c{cost}", vtype="I", lb=1, ub=total) for cost in costs]
     error = model.addVar("F", vtype="I", lb=0, ub=None if bound is None else bound)
     for i, j in combinations(range(len(costs)), 2):

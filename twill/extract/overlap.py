@@ -7,12 +7,13 @@ are updated in place, one array passed for both: each element is loaded by one l
 stored to it is computed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.extract.strides import name
 from twill.ir.apart import Apart
 from twill.ir.loop import Block, Function, Op, Pointer, Scalar, Tensor, TensorDesc, Value
+from twill.ir.slicing import reached
 from twill.ops.row import Role
 from twill.ops.table import role, row
 
@@ -72,18 +73,14 @@ class _Code:
 
     def arguments(self, address: Value) -> frozenset[int]:
         """The arguments that an address may be derived from."""
-        todo, known, found = [address], set[int](), set[int]()
-        while todo:
-            value = todo.pop()
-            if value.id in known:
-                continue
-            known.add(value.id)
-            maker = self.makers.get(value.id)
-            if value.id in self.pointers:
-                found.add(value.id)
-            elif maker is not None and role(maker) not in _READS:
-                todo += [one for one in self.origins(maker) if _points(one)]
-        return frozenset(found)
+
+        def sources(value: Value) -> Sequence[Value]:
+            maker = None if value.id in self.pointers else self.makers.get(value.id)
+            if maker is None or role(maker) in _READS:
+                return ()
+            return [one for one in self.origins(maker) if _points(one)]
+
+        return self.pointers & reached([address], sources)
 
     def origins(self, op: Op) -> Iterator[Value]:
         """What the results of an operation, or the arguments of its blocks, may be."""
@@ -150,18 +147,16 @@ def _same(code: _Code, one: Value, other: Value) -> bool:
     )
 
 
-def _elementwise(code: _Code, value: Value) -> set[int]:
+def _elementwise(code: _Code, value: Value) -> frozenset[int]:
     """The values of which an element is computed from, for each element those at its own place."""
-    todo, found = [value], set[int]()
-    while todo:
-        one = todo.pop()
+
+    def sources(one: Value) -> Sequence[Value]:
         maker = code.makers.get(one.id)
-        if one.id in found:
-            continue
-        found.add(one.id)
-        if maker is not None and not maker.regions and (role(maker) == "layout" or _each(maker)):
-            todo += maker.operands
-    return found
+        if maker is None or maker.regions:
+            return ()
+        return maker.operands if role(maker) == "layout" or _each(maker) else ()
+
+    return reached([value], sources)
 
 
 def _each(op: Op) -> bool:

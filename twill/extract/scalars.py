@@ -5,9 +5,10 @@ Takes a `Function`; gives ids of arguments. An argument counts where its value r
 arithmetic, not through memory.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from twill.ir.loop import Function, Op, Tensor, Value
+from twill.ir.slicing import reached
 from twill.ops.row import Role
 from twill.ops.table import role
 
@@ -65,13 +66,12 @@ def _limits(op: Op) -> tuple[Value, ...]:
 def reaching(function: Function, values: Iterable[Value]) -> frozenset[int]:
     """The arguments from which some values follow."""
     makers: Mapping[int, Op] = {op.index: op for op in function.walk()}
-    todo, seen = list(values), set[int]()
-    while todo:
-        value = todo.pop()
-        if value.id in seen:
-            continue
-        seen.add(value.id)
+
+    def sources(value: Value) -> Sequence[Value]:
         maker = makers.get(value.producer) if value.producer is not None else None
-        if maker is not None and not maker.regions and role(maker) not in _MEMORY:
-            todo += maker.operands
+        if maker is None or maker.regions or role(maker) in _MEMORY:
+            return ()
+        return maker.operands
+
+    seen = reached(values, sources)
     return frozenset(arg.id for arg in function.args if arg.id in seen)

@@ -16,7 +16,10 @@ def given(paths: Iterable[str]) -> dict[str, Result]:
     for path in paths:
         result = read_schedule(load(path), path).result
         if result.problem.name in found:
-            raise TwillError(f"{path} is a second schedule for {result.problem.name}")
+            raise TwillError(
+                f"{path} is a second schedule for {result.problem.name}",
+                help="give --schedule once for a loop",
+            )
         found[result.problem.name] = result
     return found
 
@@ -48,9 +51,13 @@ def fitting(result: Result, problem: Problem) -> Result:
     if not same:
         raise TwillError(
             f"the given schedule for {problem.name} belongs to another loop: its operations or dependences"
-            " differ"
+            " differ",
+            help="schedule the kernel as it is now, with the same what-if options",
         )
     broken = check_result(result)
     if broken:
-        raise TwillError(f"the given schedule for {problem.name} breaks a rule: {broken[0]}")
+        raise TwillError(
+            f"the given schedule for {problem.name} breaks a rule: {broken[0]}",
+            help="`twill check` names every rule that a schedule breaks",
+        )
     return result

@@ -180,7 +180,10 @@ def _beside_each_other(
 def _target(case: Case) -> Target:
     """Raises TwillError for loops that no schedule can be lowered for."""
     if case.module is None or case.machine is None:
-        raise TwillError(f"{case.name} is a graph: only a kernel can become warp programs")
+        raise TwillError(
+            f"{case.name} is a graph: only a kernel can become warp programs",
+            help="give FILE.ttgir or FILE.py:FUNCTION",
+        )
     try:
         return target(case.machine.arch)
     except TwillError as problem:

@@ -81,8 +81,8 @@ def _in(program: Program, blocks: int, registers: int) -> Program:
 
 
 def _fitting(made: Generated, blocks: int, lowering: Lowering) -> Generated | None:
-    """The kernel with as many slots as so many thread blocks on an SM have shared memory for, and L2 keeps
-    what they are loaded with; as it is where all of them fit; None where two do not."""
+    """The kernel with as many slots as so many thread blocks on an SM have shared memory for; as it is where
+    all of them fit; None where two do not."""
     machine, channels = made.loops[0].machine, loaded(made.program)
     residency = machine.residency
     assert residency is not None
@@ -92,7 +92,7 @@ def _fitting(made: Generated, blocks: int, lowering: Lowering) -> Generated | No
     for slots in range(most, least - 1, -1):
         ahead = sum(min(one.depth, slots) * one.stride for one in channels)
         dropped = sum(one.depth * one.stride for one in channels) - ahead
-        if made.program.shared.bytes - dropped <= room and blocks * ahead <= residency.in_flight:
+        if made.program.shared.bytes - dropped <= room and blocks * ahead <= residency.shared:
             return made if not dropped else _with_slots(made, slots, lowering)
     return None
 

@@ -151,9 +151,6 @@ class Residency:
     """Bytes of shared memory."""
     reserved: int
     """Bytes of it that each thread block takes beside its own."""
-    in_flight: int
-    """Bytes of slots for loads that more than two thread blocks have at most together: with more, what one
-    has loaded leaves L2 before the others read it."""
     slots: int
     """Slots of a loaded channel that are enough wherever other thread blocks load at the same time."""
     long_loop: int

@@ -218,6 +218,10 @@ class Program:
         """Raises KeyError where the function has none."""
         return self._values[id]
 
+    def maker(self, value: Value) -> Op | None:
+        """The operation that defines a value; None for an argument."""
+        return None if value.producer is None else self._ops[value.producer]
+
     def name(self, id: int) -> str:
         """A C identifier for a value, which no other value of the function has."""
         return self._names[id]

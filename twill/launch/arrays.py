@@ -176,7 +176,7 @@ def _of_dlpack(array: Passed) -> Array:
     """The capsule is not consumed: the array outlives the call, and its memory is only pointed at."""
     place, device = map(int, array.__dlpack_device__())
     if place not in _ON_GPU:
-        raise TwillError("this array is not in the memory of a GPU")
+        raise TwillError("this array is not in the memory of a GPU", help="copy it there first")
     capsule = array.__dlpack__()
     tensor = _Tensor.from_address(_pointer(capsule, b"dltensor"))
     shape = tuple(tensor.shape[: tensor.ndim])

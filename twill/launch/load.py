@@ -189,7 +189,10 @@ def _grid(manifest: Manifest, grid: Grid) -> tuple[int, int, int]:
             f"a grid of {sizes} can not be launched", help=f"one to three sizes, of at most {largest}"
         )
     if prod(sizes) >= 2**31 and manifest.persistent:
-        raise TwillError(f"a grid of {sizes} can not be walked over: it has 2^31 programs or more")
+        raise TwillError(
+            f"a grid of {sizes} can not be walked over: it has 2^31 programs or more",
+            help="launch a smaller grid several times, or generate the kernel with --no-persistent",
+        )
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
 

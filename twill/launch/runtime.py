@@ -44,7 +44,9 @@ class Runtime:
         before = ctypes.c_int(0)
         status = int(function(ctypes.c_int(device), ctypes.byref(before)))
         if status:
-            raise TwillError(f"GPU {device} can not be used: {self.text(status)}")
+            raise TwillError(
+                f"GPU {device} can not be used: {self.text(status)}", help="`twill doctor` shows the GPU"
+            )
         try:
             yield
         finally:

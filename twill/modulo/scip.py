@@ -11,13 +11,11 @@ from pyscipopt.scip import PY_SCIP_PARAMEMPHASIS as SCIP_PARAMEMPHASIS
 
 from twill.engine.boolean.formula import TRUE, Formula, Lane
 from twill.engine.probe import Outcome
+from twill.engine.scip_limits import limit
 from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
 from twill.modulo import ilp
 from twill.modulo.ilp import Optimum, Row, Shortest
-
-PROCESSOR = 1
-"""SCIP's number of the clock that counts processor time."""
 
 
 def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Optimum:
@@ -28,12 +26,9 @@ def minimize(formula: Formula, objective: Lane | None, time_limit: float) -> Opt
         path = Path(folder) / "program.opb"
         path.write_text("\n".join(_pseudo_boolean(formula, objective)) + "\n")
         model.readProblem(str(path))
-    model.setEmphasis(
-        SCIP_PARAMEMPHASIS.CPSOLVER
-    )  # relaxations of fine-grained time cost more than they tell
-    model.setParam("timing/clocktype", PROCESSOR)
-    model.setParam("limits/time", max(time_limit, 0.1))
-    model.setParam("randomization/randomseedshift", 1)
+    # relaxations of fine-grained time cost more than they tell
+    model.setEmphasis(SCIP_PARAMEMPHASIS.CPSOLVER)
+    limit(model, max(time_limit, 0.1), seed=1)
     if objective is None:
         model.setParam("limits/solutions", 1)
     model.optimize()

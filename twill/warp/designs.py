@@ -19,7 +19,8 @@ from twill.warp.dataflow import STORES, Code, carries, read, variables
 from twill.warp.events import is_mma
 from twill.warp.independent import Facts, NotIndependentError, independent
 from twill.warp.ordering import hand_offs
-from twill.warp.plan import Design, Options, Plan, PlannedLoop, loader, planned
+from twill.warp.plan import Design, Options, Plan, PlannedLoop, loader
+from twill.warp.planning import planned
 from twill.warp.resident import with_resident
 from twill.warp.slot_counts import SharedMemoryError
 from twill.warp.slot_tensors import ALIGNMENT

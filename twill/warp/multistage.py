@@ -38,12 +38,13 @@ from twill.ir.statements import (
     TileLoad,
 )
 from twill.ops.table import role
+from twill.warp.block_memory import read_converted
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import EFFECTS, Code
 from twill.warp.events import fills_for_itself, loads
 from twill.warp.kernel import Group
 from twill.warp.pipelined_loops import LoopDraft, LoopStatements, on_its_own
-from twill.warp.plan import PlannedLoop, read_converted
+from twill.warp.plan import PlannedLoop
 from twill.warp.prologue import epilogue, prologue
 from twill.warp.run_ahead import Ahead, before, behind, makers, needless, refused
 from twill.warp.steps import Parts, Step

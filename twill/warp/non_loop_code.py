@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Loop, Op, Value
+from twill.ir.slicing import backward_slice
 from twill.ops.row import Role
 from twill.ops.table import role
 from twill.warp import resident
@@ -143,7 +144,7 @@ def _late_descriptors(code: Code) -> Iterator[TwillError]:
     """Descriptors that the host can not make: from what is loaded, or from a program or iteration."""
     arguments = {arg.id for arg in code.function.args}
     for op in (op for op in code.ops.values() if role(op) == "descriptor"):
-        needed = _behind(code, op)
+        needed = (op, *backward_slice(op.operands, code.maker).values())
         if any(role(one) in _LATE for one in needed) or any(
             code.maker(value) is None and value.id not in arguments
             for one in needed
@@ -154,17 +155,6 @@ def _late_descriptors(code: Code) -> Iterator[TwillError]:
                 op,
                 "make it outside of the innermost loop, or load through pointers",
             )
-
-
-def _behind(code: Code, op: Op) -> list[Op]:
-    """An operation and all that it is computed from."""
-    todo, found = [op], dict[int, Op]()
-    while todo:
-        one = todo.pop()
-        found[one.index] = one
-        makers = (code.maker(value) for value in one.operands)
-        todo += [maker for maker in makers if maker is not None and maker.index not in found]
-    return list(found.values())
 
 
 def _undecided(code: Code, ops: Sequence[Op]) -> Iterator[TwillError]:

@@ -265,18 +265,16 @@ def never_waits(granted: Sequence[Granted], plans: Sequence[ChannelPlan]) -> boo
     )
 
 
-def stays_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) -> bool:
-    """Whether loads of several blocks do not run so far ahead that L2 loses what they share."""
-    return machine.residency is None or blocks <= 2 or blocks * ahead(plans) <= machine.residency.in_flight
+def fit_apart(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) -> bool:
+    """Whether an SM has shared memory for the loads of more than two blocks if no two channels lie at the
+    same address: loads run no further ahead than that."""
+    return machine.residency is None or blocks <= 2 or blocks * ahead(plans) <= machine.residency.shared
 
 
-def slots_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) -> int:
-    """Slots of each loaded channel, two at least, with which loads of more than two blocks run no further
-    ahead."""
+def equal_slots(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) -> int:
+    """As many slots for each loaded channel as an SM has shared memory for, two at least."""
     one = ahead(plans, 1)
-    if machine.residency is None or not one:
-        return 2
-    return max(2, (machine.residency.in_flight if blocks > 2 else machine.residency.shared) // (blocks * one))
+    return max(2, machine.residency.shared // (blocks * one)) if machine.residency and one else 2
 
 
 def ahead(plans: Sequence[ChannelPlan], enough: int | None = None) -> int:

@@ -17,6 +17,7 @@ from twill.ir.effects import effects, registers
 from twill.ir.loop import Op, Scalar, Tensor, Value
 from twill.ir.operands import Register, Slot, Write
 from twill.ir.program import Program, WarpProgram
+from twill.ir.slicing import backward_slice
 from twill.ir.statements import (
     Compute,
     ConsumerRelease,
@@ -221,12 +222,12 @@ def _fixed(by: Compute, before: Sequence[Statement]) -> frozenset[int]:
 
 def _numbers(body: Sequence[Op], condition: Value, made: Mapping[int, int]) -> Sequence[Op]:
     """The loaded numbers that decide."""
-    makers, waiting, found = {op.index: op for op in body}, [condition], dict[int, Op]()
-    while waiting:
-        maker = makers.get(made.get(waiting.pop().id, -1))
-        if maker is not None and maker.index not in found:
-            found[maker.index] = maker
-            waiting += maker.operands if role(maker) != "pointer_load" else ()
+    makers = {op.index: op for op in body}
+    found = backward_slice(
+        [condition],
+        lambda value: makers.get(made.get(value.id, -1)),
+        lambda op: op.operands if role(op) != "pointer_load" else (),
+    )
     return [op for op in found.values() if role(op) == "pointer_load"]
 
 
@@ -262,12 +263,11 @@ def _cone(
     """The operations of a statement that compute the condition from what is fixed in the loop, or `fixed`
     before them, and the number of the iteration; none where it reads what else changes in the loop."""
     own = {index: program.op(index) for index in it.ops}
-    waiting, found = [condition], set[int]()
-    while waiting:
-        value = waiting.pop()
-        if value.id not in fixed and value.producer in own and value.producer not in found:
-            found.add(value.producer)
-            waiting += own[value.producer].operands
+
+    def maker(value: Value) -> Op | None:
+        return None if value.id in fixed or value.producer is None else own.get(value.producer)
+
+    found = backward_slice([condition], maker)
     needed = tuple(own[index] for index in it.ops if index in found)
     changing = (made.keys() | _carried(program, made)) - fixed
     late = any(v.id in changing and v.producer not in found for op in needed for v in op.operands)

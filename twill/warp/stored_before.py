@@ -14,6 +14,7 @@ from functools import partial
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Loop, Op, Tensor, TensorDesc, Value
+from twill.ir.slicing import all_operands, backward_slice, reached
 from twill.ops.pointers import POINTERS
 from twill.ops.table import lookup, role
 from twill.warp.congruent import congruent
@@ -120,13 +121,7 @@ def _same_place(code: Code, load: Op, store: Op) -> bool:
 
 def _follows(code: Code, load: Op, store: Op) -> bool:
     """Whether what is stored is computed from what is loaded, through tensor memory too."""
-    waiting, seen = list(store.operands[1:]), set[int]()
-    while waiting:
-        maker = code.maker(waiting.pop())
-        if maker is not None and maker.index not in seen:
-            seen.add(maker.index)
-            waiting += [value for one in (maker, *maker.inner()) for value in one.operands]
-    return load.index in seen
+    return load.index in backward_slice(store.operands[1:], code.maker, all_operands)
 
 
 def reads_back(code: Code) -> bool:
@@ -255,17 +250,12 @@ def _changes(code: Code, access: Op, loop: Op) -> bool:
     """Whether an access has other addresses in every iteration of a loop: they follow from what it counts or
     carries."""
     own = {arg.id for region in loop.regions for block in region.blocks for arg in block.args}
-    waiting = _address(access)
-    seen = {value.id for value in waiting}
-    while waiting:
-        value = waiting.pop()
-        if value.id in own:
-            return True
+
+    def sources(value: Value) -> Sequence[Value]:
         maker = code.maker(value)
-        sources = (*(maker.operands if maker is not None else ()), *code.carried.get(value.id, ()))
-        waiting += [one for one in sources if one.id not in seen]
-        seen |= {one.id for one in sources}
-    return False
+        return (*(maker.operands if maker is not None else ()), *code.carried.get(value.id, ()))
+
+    return bool(own & reached(_address(access), sources))
 
 
 def _address(access: Op) -> list[Value]:

@@ -103,7 +103,9 @@ def _edits(module: Module, function: Function, order: Order) -> list[tuple[int, 
     blocks = function.body.blocks if function.body else ()
     if len(blocks) != 1 or role(blocks[0].ops[-1]) != "return" or blocks[0].ops[-1].operands:
         raise TwillError(
-            f"{function.name} can not be made persistent: its body is no single block", function.location
+            f"{function.name} can not be made persistent: its body is no single block",
+            function.location,
+            help="leave --persistent out",
         )
     ops = blocks[0].ops
     end = arguments_end(module.text, function)

@@ -165,7 +165,10 @@ def _of_tile(
         return text
 
     if capability(arch) != 90:
-        raise TwillError(f"--tile {name}={size}: such tiles are generated for sm90 alone")
+        raise TwillError(
+            f"--tile {name}={size}: such tiles are generated for sm90 alone",
+            help=f"give a size that Triton compiles, a power of two, by --set {name}=SIZE",
+        )
     text = instantiated(compiled, name, size)
     module = read(text, f"{function}.{name}{size}.sm90.ttgir")
     return replace(module, constants={**constants, name: size})

@@ -8,7 +8,7 @@ carried besides, and moved by the same steps. Offsets that follow from the itera
 by nobody. Lines stay where they are.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from re import DOTALL, search, sub
@@ -28,6 +28,7 @@ from twill.extract.rewrite.edits import (
 from twill.extract.rewrite.makers import Makers, makers_of
 from twill.extract.rewrite.type_text import type_text
 from twill.ir.loop import Carried, Loop, Module, Op, Scalar, Tensor, Value
+from twill.ir.slicing import all_operands, reached
 from twill.ops.row import Role
 from twill.ops.table import named, role
 
@@ -145,19 +146,17 @@ def _added(loop: Loop, makers: Makers, op: Op, number: Value) -> tuple[Value | N
 def _read_by_loads(loop: Loop) -> frozenset[int]:
     """Values, by id, that addresses and masks of loads follow from."""
     loads = [op for op in loop.body.ops if role(op) in _LOADS]
-    return frozenset(_needed(makers_of(loop.body.walk()), [value for op in loads for value in op.operands]))
+    return _needed(makers_of(loop.body.walk()), [value for op in loads for value in op.operands])
 
 
-def _needed(makers: Makers, values: Sequence[Value]) -> Set[int]:
+def _needed(makers: Makers, values: Sequence[Value]) -> frozenset[int]:
     """Values, by id, that these follow from within an iteration."""
-    waiting, found = list(values), set[int]()
-    while waiting:
-        value = waiting.pop()
-        if value.id not in found:
-            found.add(value.id)
-            made = makers.by_value.get(value.id)
-            waiting += [one for op in (made, *made.inner()) for one in op.operands] if made else []
-    return found
+
+    def sources(value: Value) -> Sequence[Value]:
+        made = makers.by_value.get(value.id)
+        return all_operands(made) if made is not None else ()
+
+    return reached(values, sources)
 
 
 def _vector(tile: Value) -> bool:

@@ -17,6 +17,7 @@ from twill.extract.dependence.loops import LOOPS, loops
 from twill.extract.rewrite.edits import UNKNOWN, Edit, accumulated, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
 from twill.ir.loop import Block, Function, Module, Op, Pointer, Scalar, Tensor, Type, Value
+from twill.ir.slicing import all_operands, backward_slice
 from twill.ops.ranges import Ranges
 from twill.ops.row import Role
 from twill.ops.table import is_mma, lookup, named, repeatable, role
@@ -292,18 +293,13 @@ def _wanted(
     loads: Sequence[tuple[Op, Op] | None],
 ) -> set[int]:
     """The operations of both sides, by index, that results and stores need; loads that become one aside."""
-    todo = [op for side in sides for op in side.body if role(op) in ("pointer_store", "atomic")]
-    values = list[Value]()
+    stores = [op for side in sides for op in side.body if role(op) in ("pointer_store", "atomic")]
+    values = [value for op in stores for value in all_operands(op)]
     for pair, load in zip(pairs, loads, strict=True):
         values += pair if load is None else (*load[0].operands, *load[1].operands)
-    found = set[int]()
     makers = {value.id: op for side in sides for op in side.body for value in op.results}
-    while todo or values:
-        op = todo.pop() if todo else makers.get(values.pop().id)
-        if op is not None and op.index not in found:
-            found.add(op.index)
-            values += [value for one in (op, *op.inner()) for value in one.operands]
-    return found
+    needed = backward_slice(values, lambda value: makers.get(value.id), all_operands)
+    return {op.index for op in stores} | needed.keys()
 
 
 def _selected(out: _Writer, sides: tuple[_Side, _Side], pair: tuple[Value, Value]) -> str:
@@ -425,12 +421,7 @@ def _placed(side: _Side, loads: Sequence[Op]) -> bool:
 
 def _makers(side: _Side, values: Sequence[Value]) -> tuple[Op, ...]:
     """The operations of a side that values follow from, in their order."""
-    found, todo = set[int](), list(values)
-    while todo:
-        op = side.maker(todo.pop())
-        if op is not None and op.index not in found:
-            found.add(op.index)
-            todo += op.operands
+    found = backward_slice(values, side.maker)
     return tuple(op for op in side.body if op.index in found)
 
 

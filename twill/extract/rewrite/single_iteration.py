@@ -15,6 +15,7 @@ from twill.extract.dependence.loops import LOOPS
 from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
 from twill.ir.loop import Block, DotOperand, Function, MemDesc, Module, NvidiaMma, Op, Tensor, Token, Value
+from twill.ir.slicing import all_operands, backward_slice
 from twill.ops.row import Role
 from twill.ops.table import is_mma, lookup, named, names, repeatable, role, writes_global
 
@@ -89,14 +90,9 @@ def _begins(op: Op) -> bool:
 def _needed(ops: Sequence[Op], roots: Iterable[Op]) -> set[int]:
     """The operations that the roots need, by index."""
     makers = {value.id: op for op in ops for value in op.results}
-    todo, found = list(roots), set[int]()
-    while todo:
-        op = todo.pop()
-        if op.index not in found:
-            found.add(op.index)
-            used = (value for one in (op, *op.inner()) for value in one.operands)
-            todo += [makers[value.id] for value in used if value.id in makers]
-    return found
+    found = {op.index: op for op in roots}
+    used = (value for op in found.values() for value in all_operands(op))
+    return {*found, *backward_slice(used, lambda value: makers.get(value.id), all_operands)}
 
 
 # --- what stays in the loop -------------------------------------------------------------------------------
@@ -116,7 +112,7 @@ def _staying(stretch: tuple[Op, ...], shared: set[int]) -> tuple[Op, ...]:
     needed = _needed(stretch, (op for op in stretch if role(op) in _MMAS))
     made, found, ordered = set[int](), list[Op](), False
     for op in stretch:
-        used = {value.id for one in (op, *op.inner()) for value in one.operands}
+        used = {value.id for value in all_operands(op)}
         own = op.index in needed and (_begins(op) or _repeats(op))
         allocates = role(op) in ("alloc", "tensor_memory_alloc")
         if op.index in shared and not used & made and (allocates or _moves(op, ordered=ordered)):

@@ -17,6 +17,7 @@ from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, text_of
 from twill.extract.rewrite.predication import body_of, read_instead, trailing_location
 from twill.extract.rewrite.type_text import type_text
 from twill.ir.loop import Function, Module, Op, Value
+from twill.ir.slicing import all_operands, backward_slice
 from twill.ops.table import lookup, named, repeatable, role, row
 
 _REPEATED = ("elementwise", "view", "scalar")
@@ -106,13 +107,8 @@ def _repeatable(op: Op) -> bool:
 def _needed(op: Op, side: int, body: Sequence[Op], result: int) -> list[Op]:
     """The operations of a side that a result follows from."""
     makers = {value.id: inner for inner in body for value in inner.results}
-    todo, found = [op.regions[side].blocks[0].ops[-1].operands[result]], list[Op]()
-    while todo:
-        maker = makers.get(todo.pop().id)
-        if maker is not None and maker not in found:
-            found.append(maker)
-            todo += [value for one in (maker, *maker.inner()) for value in one.operands]
-    return found
+    yielded = op.regions[side].blocks[0].ops[-1].operands[result]
+    return list(backward_slice([yielded], lambda value: makers.get(value.id), all_operands).values())
 
 
 # --- their text -------------------------------------------------------------------------------------------

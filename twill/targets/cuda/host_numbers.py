@@ -17,6 +17,7 @@ from functools import cache
 
 from twill.ir.loop import Op, Scalar, Value
 from twill.ir.program import Program, WarpProgram
+from twill.ir.slicing import backward_slice
 from twill.ir.statements import Compute, Pipelined, walk
 from twill.ops.table import lookup, role
 from twill.ops.values import element
@@ -65,12 +66,6 @@ def _is_product(op: Op) -> bool:
 
 def _needed(program: Program, group: WarpProgram) -> frozenset[int]:
     """What a group computes, and what follows into it."""
-    todo = [index for one in walk(group.body) if isinstance(one, Compute) for index in one.ops]
-    found = set[int]()
-    while todo:
-        index = todo.pop()
-        if index not in found:
-            found.add(index)
-            makers = (value.producer for value in program.op(index).operands)
-            todo += [maker for maker in makers if maker is not None]
-    return frozenset(found)
+    computed = {index for one in walk(group.body) if isinstance(one, Compute) for index in one.ops}
+    read = (value for index in computed for value in program.op(index).operands)
+    return frozenset(computed | backward_slice(read, program.maker).keys())

@@ -11,6 +11,7 @@ from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, TensorDesc
 from twill.ir.operands import Slot
 from twill.ir.program import AXES, Program
+from twill.ir.slicing import backward_slice
 from twill.ir.statements import ProducerLoad, StoreTile, walk
 from twill.ops.table import TABLE, role
 from twill.targets.cuda import device_maps, host_numbers
@@ -180,16 +181,11 @@ def _checked(call: str) -> list[str]:
 
 def _even(program: Program, value: int) -> list[str]:
     """A launch with an odd number is refused, or has no clusters that share loads."""
-    ops, todo = set[int](), [program.value(value)]
-    while todo:
-        producer = todo.pop().producer
-        if producer is not None and producer not in ops:
-            ops.add(producer)
-            todo += program.op(producer).operands
+    ops = backward_slice([program.value(value)], program.maker)
     scope = Scope(program, program.groups[0], {})
     for index in sorted(ops):
-        if role(program.op(index)) != "constant":
-            execute(scope, program.op(index))
+        if role(ops[index]) != "constant":
+            execute(scope, ops[index])
     odd = f"if ({scope.scalar(program.value(value))} % 2)"
     check = f"{odd} return cudaErrorInvalidValue;" if program.pairs else f"{odd} {CLUSTERED} = false;"
     return ["{", *indented([*scope.lines, check]), "}"]

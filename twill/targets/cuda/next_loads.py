@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from twill.ir.effects import effects
 from twill.ir.loop import Op, Scalar, Value
 from twill.ir.operands import At, Iteration, Read, Register
+from twill.ir.slicing import backward_slice
 from twill.ir.statements import Compute, Pipelined, ProducerLoad, Statement
 from twill.ops.c import c_type
 from twill.ops.table import role
@@ -109,12 +110,7 @@ def _loads(part: Sequence[Statement], channel: str) -> Iterator[tuple[int, Produ
 
 def needed_for(values: Sequence[Value], made: Mapping[int, Op]) -> tuple[Op, ...]:
     """The operations, among some, that values follow from."""
-    waiting, found = list(values), set[int]()
-    while waiting:
-        maker = made.get(-1 if (index := waiting.pop().producer) is None else index)
-        if maker is not None and maker.index not in found:
-            found.add(maker.index)
-            waiting += maker.operands
+    found = backward_slice(values, lambda value: made.get(-1 if value.producer is None else value.producer))
     return tuple(op for index, op in made.items() if index in found)
 
 

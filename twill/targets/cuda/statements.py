@@ -4,13 +4,13 @@ Takes the `Emitter` of a group and statements; gives lines of C++. Every stateme
 cycle, its stage and the TTGIR line of its operation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
 from twill.ir.effects import at, drained_after, effects
-from twill.ir.loop import Op, Scalar, Tensor
-from twill.ir.operands import Read, Register
+from twill.ir.loop import Op, Scalar, Value
+from twill.ir.operands import Read
 from twill.ir.statements import (
     Advance,
     Alternate,
@@ -49,7 +49,7 @@ from twill.targets.cuda.barriers import (
     consumer_wait,
     tensor_memory_sync,
 )
-from twill.targets.cuda.elements import variable, written
+from twill.targets.cuda.elements import variable
 from twill.targets.cuda.emitter import (
     CLAIMED,
     PAIR_RANK,
@@ -62,11 +62,8 @@ from twill.targets.cuda.emitter import (
     trips,
 )
 from twill.targets.cuda.ended_accumulators import zeros_save_registers
-from twill.targets.cuda.exchange import ColumnRange, exchanged, shared_between
 from twill.targets.cuda.expressions import atom, literal, plus, times
-from twill.targets.cuda.fragments import holding
 from twill.targets.cuda.kept_addresses import kept_in_loop
-from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.loads_first import Before, before_loop
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.next_loads import begun, ended, is_number, needed_for
@@ -79,7 +76,14 @@ from twill.targets.cuda.producers import (
     producer_load,
     producer_store,
 )
-from twill.targets.cuda.register_tiles import held
+from twill.targets.cuda.register_statements import (
+    compute,
+    computed,
+    finalize,
+    initialize_carried,
+    local_load,
+    move,
+)
 from twill.targets.cuda.reused_memory import freed
 from twill.targets.cuda.tile_stores import store_tile
 from twill.targets.cuda.unrolled_loops import gathers_loads, unrolled
@@ -133,16 +137,16 @@ def _one(emitter: Emitter, statement: Statement) -> list[str]:
 def _statement(emitter: Emitter, statement: Statement) -> list[str]:
     match statement:
         case Compute():
-            own = [*_compute(emitter, statement), *emitter.following(statement)]
+            own = [*compute(emitter, statement), *emitter.following(statement)]
             return for_a_slot(emitter, statement, own)
-        case InitializeCarried(value, source, register):
-            return _copy(emitter, statement, value, Read(value, source) if source else None, register)
+        case InitializeCarried():
+            return initialize_carried(emitter, statement)
         case LocalLoad():
-            return _local_load(emitter, statement)
-        case Move(name, age):
-            return _move(emitter, name, age)
-        case FinalizeReduction(register, op):
-            return _finalize(emitter, register, emitter.program.op(op))
+            return local_load(emitter, statement)
+        case Move():
+            return move(emitter, statement)
+        case FinalizeReduction():
+            return finalize(emitter, statement)
         case SchedulingFence(registers):
             return [f"scheduling_fence(opaque, {', '.join(map(variable, registers))});"]
         case MmaIssue():
@@ -191,7 +195,7 @@ def _behind_loads(emitter: Emitter, before: Sequence[Before], loop: Pipelined) -
     for one in before:
         emitter.halves.forget()
         if isinstance(one.statement, Compute):
-            head, first, rest = _computed(emitter, one.statement, one.numbers)
+            head, first, rest = computed(emitter, one.statement, one.numbers)
             numbers.append([head, "{", *indented(first)])
             tiles += [head, "{", *indented(rest), "}"] if rest else []
         else:
@@ -214,82 +218,6 @@ def _structure(emitter: Emitter, statement: Pipelined | For | While | If | Alter
             return _if(emitter, emitter.program.op(op), condition, then, otherwise)
         case Alternate():
             return _alternate(emitter, statement)
-
-
-def _compute(emitter: Emitter, it: Compute) -> list[str]:
-    head, first, rest = _computed(emitter, it)
-    return [head, "{", *indented([*first, *rest]), "}"]
-
-
-def _computed(emitter: Emitter, it: Compute, first: Sequence[int] = ()) -> tuple[str, list[str], list[str]]:
-    """The comment, the lines of its `first` operations with what these write, and the others."""
-    ops = [emitter.program.op(index) for index in it.ops]
-    late = not any(op.regions for op in ops)
-    span = ColumnRange(it.begin, it.end, it.by_rows)
-    scope = emitter.scope(it.reads, it.writes, it.at, span, it.ops, late=late)
-    scope.deferred = it.deferred
-    scope.streaming = bool(it.stores) and not it.writes
-    early = [op for op in ops if op.index in first]
-    for op in early:
-        execute(scope, op)
-    made = {value.id for op in early for value in op.results}
-    scope.assign(write for write in it.writes if write.value in made)
-    behind = len(scope.lines) if early else 0
-    if early:  # between these lines and the others, lines of other statements may come
-        emitter.halves.forget()
-    for op in ops:
-        if op.index not in first:
-            execute(scope, op)
-    scope.assign(write for write in it.writes if write.value not in made)
-    awaited = [f"await_reads({name});" for name in scope.unawaited or ()]
-    head = emitter.comment(it.at, it.ops, it.node)
-    return head, scope.lines[:behind], [*scope.lines[behind:], *awaited]
-
-
-def _finalize(emitter: Emitter, register: Register, op: Op) -> list[str]:
-    source, scope = op.operands[0].type, emitter.scope()
-    assert isinstance(source, Tensor)
-    form, name, result = holding(source), variable(register), op.results[0].type
-    if isinstance(form, Spread):
-        assert isinstance(result, Tensor)
-        vector = holding(result)
-        assert isinstance(vector, Spread)
-        return shared_between(op, name, form, vector, lambda: scope.room(op))
-    return exchanged(op, name, form, lambda: scope.room(op))
-
-
-def _copy(
-    emitter: Emitter, it: InitializeCarried, value: int, read: Read | None, register: Register
-) -> list[str]:
-    scope = emitter.scope([read] if read else [], at=it.at)
-    found = next(
-        v for op in emitter.program.function.walk() for v in (*op.operands, *op.results) if v.id == value
-    )
-    if not isinstance(found.type, Tensor):
-        return [f"{variable(register)} = {scope.scalar(found)};"]
-    if scope.narrow:
-        scope.assigned(found, variable(register), scope.elements(found))
-        return scope.lines
-    lines = written(found.type, variable(register), scope.elements(found))
-    return [*lines, *emitter.mma.initialized(emitter, it)]
-
-
-def _local_load(emitter: Emitter, it: LocalLoad) -> list[str]:
-    value = emitter.program.value(it.value)
-    assert value.producer is not None
-    assert isinstance(value.type, Tensor)
-    scope = emitter.scope([Read(it.value, it.source)], at=it.at)
-    lines = written(value.type, variable(it.register), scope.elements(value))
-    head = emitter.comment(it.at, (value.producer,), f"read {it.register.variable}")
-    return [head, "{", *indented([*scope.lines, *lines]), "}"]
-
-
-def _move(emitter: Emitter, name: str, age: int) -> list[str]:
-    new, old = variable(Register(name, age)), variable(Register(name, age - 1))
-    kind = emitter.group.variable(name).type
-    if not isinstance(kind, Tensor):
-        return [f"{new} = {old};"]
-    return [*written(kind, new, held(old, kind)), *emitter.mma.copied(emitter, name, new)]
 
 
 def _bounds(emitter: Emitter, op: Op, reads: Sequence[Read]) -> tuple[str, str, str]:
@@ -321,7 +249,7 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
     lines += printed(emitter, [one for one in it.zeroed if one not in zeroed])
     lines += kept_in_loop(emitter, it)
     lines += [*freed(emitter, it), *begun(emitter, it)]
-    lines += [*first_loads(emitter, it, lambda one: _compute(emitter, one)), *waiting]
+    lines += [*first_loads(emitter, it, lambda one: compute(emitter, one)), *waiting]
     whole = [*printed(emitter, it.prologue), *_steady(emitter, it), *printed(emitter, it.epilogue)]
     emitter.mma.restart()
     least, emitter.least = emitter.least, 0
@@ -369,27 +297,37 @@ def _where_taken(emitter: Emitter, it: Pipelined) -> list[str]:
 def _known_before(emitter: Emitter, it: Pipelined, found: Skipped) -> list[str]:
     """What stands before the branch, and whether the iteration takes it. The numbers in memory that decide
     are loaded as early as their addresses are known: before the group waits for slots."""
-    before, made = it.steady[: found.place], {op.index: op for op in found.needed}
-    reads = {one.location for one in found.by.reads}
+    before, reads = it.steady[: found.place], {one.location for one in found.by.reads}
     places = (place for place, one in enumerate(before, 1) if reads & set(effects(one).writes))
     begin = max(places, default=0)
     numbers = [op.result for op in found.needed if is_number(op)]
     names = {value.id: f"{TAKEN}_{number}" for number, value in enumerate(numbers)}
+    early = needed_for(numbers, {op.index: op for op in found.needed})
     lines = printed(emitter, before[:begin])
-    scope = emitter.scope(found.by.reads, (), found.by.at, ops=[op.index for op in found.needed])
-    for op in needed_for(numbers, made):
-        execute(scope, op)
-    own = [f"{names[value.id]} = {scope.scalar(value)};" for value in numbers]
-    lines += [f"{c_type(value.type)} {names[value.id]};" for value in numbers]
-    lines += ["{", *indented([*scope.lines, *own]), "}"] if own else []
+    lines += _deciding(emitter, found, early, {}, tuple(zip(numbers, names.values(), strict=True)))
     lines += printed(emitter, before[begin:])
+    rest = [op for op in found.needed if not any(value.id in names for value in op.results)]
+    return [*lines, *_deciding(emitter, found, rest, names, [(found.condition, TAKEN)])]
+
+
+def _deciding(
+    emitter: Emitter,
+    found: Skipped,
+    ops: Iterable[Op],
+    known: Mapping[int, str],
+    kept: Sequence[tuple[Value, str]],
+) -> list[str]:
+    """Some of the operations by which an iteration is taken, in a block of their own, and before it the
+    variables that keep values; `known` are variables by value id."""
+    if not kept:
+        return []
     scope = emitter.scope(found.by.reads, (), found.by.at, ops=[op.index for op in found.needed])
-    scope.values |= names
-    for op in found.needed:
-        if not any(value.id in names for value in op.results):
-            execute(scope, op)
-    held = f"{TAKEN} = {scope.scalar(found.condition)};"
-    return [*lines, f"bool {TAKEN};", "{", *indented([*scope.lines, held]), "}"]
+    scope.values |= known
+    for op in ops:
+        execute(scope, op)
+    own = [f"{name} = {scope.scalar(value)};" for value, name in kept]
+    declared = [f"{c_type(value.type)} {name};" for value, name in kept]
+    return [*declared, "{", *indented([*scope.lines, *own]), "}"]
 
 
 def _rematerialized(emitter: Emitter, body: Sequence[str]) -> list[str]:

@@ -134,7 +134,11 @@ def division(module: Module, function: Function, count: int) -> Division:
         raise (
             errors[0]
             if errors
-            else TwillError(f"{function.name} has no MMA whose rows could be divided", function.location)
+            else TwillError(
+                f"{function.name} has no MMA whose rows could be divided",
+                function.location,
+                help="leave --subtile out",
+            )
         )
     ordered = sorted(found, key=lambda one: (-sum(_by_rows(one, op) for op in mmas), _accumulating(one)))
     chosen = ordered[0]

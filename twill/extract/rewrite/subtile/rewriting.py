@@ -31,7 +31,11 @@ def subtiled(module: Module, count: int) -> Module:
     if count == 1 or not kernels:
         return module
     if len(kernels) > 1:
-        raise TwillError("sub-tiles: a file with several kernels", kernels[1].location)
+        raise TwillError(
+            f"sub-tiles of a file with {len(kernels)} kernels",
+            kernels[1].location,
+            help="leave one kernel in it",
+        )
     made = division(module, kernels[0], count)
     known = facts(module, kernels[0])
     writer = _Writer(known, made, names(known, made))
@@ -312,6 +316,7 @@ class _Writer:
                 raise TwillError(
                     f"sub-tiles: the descriptor {value.name} is used for whole tiles and for sub-tiles",
                     function.location,
+                    help="leave --subtile out",
                 )
             (dim,) = dims
             at = self.text.index(f"{value.name}: ", self.text.index(f"@{function.name}"))

@@ -1,0 +1,196 @@
+"""The shared memory of a thread block, and how many thread blocks an SM holds with it.
+
+Takes a `Design` with its channels and the code outside of loops; gives the memory of each block, their
+number, and the launch in which TMA lets an SM hold more. `residency` has the rules.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from twill.diagnostics import TwillError
+from twill.ir.channels import CLAIMS
+from twill.ir.distribution import root
+from twill.ir.loop import Linear, Op, Tensor
+from twill.ir.program import Launch
+from twill.ops.table import role
+from twill.warp.channels import ChannelPlan
+from twill.warp.dataflow import STORES, Code, into_shared, loaded
+from twill.warp.non_loop_code import NonLoopCode
+from twill.warp.plan import Design, PlannedLoop, claims_tiles, most_blocks
+from twill.warp.residency import (
+    ahead,
+    all_tiles,
+    between_iterations,
+    candidates,
+    enough_slots,
+    equal_slots,
+    even_launches,
+    filled_at_once,
+    fit_apart,
+    hides_arrival,
+    never_waits,
+    shared_bytes,
+    tiles_and_vectors,
+    waits_for_each,
+)
+from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
+from twill.warp.target import Target
+from twill.warp.tasks import Scheduled, Task
+
+ONE_SLOT = 1.1
+"""How many times as long blocks of two slots may take, as predicted, beside twice as many of one slot, which
+wait for each tile that they read: a grid may have fewer blocks than an SM holds, or end with fewer. (On an
+H200 an int8 product of 16 rows in 512 thread blocks of one slot took 1.8 times as long as in Triton's of two;
+15 of 16 kernels of one slot were slower than Triton's.)"""
+
+
+def block_memory(
+    design: Design,
+    channels: tuple[ChannelPlan, ...],
+    non_loop: NonLoopCode,
+    stored: Mapping[int, int],
+    handed: Mapping[int, str],
+    *,
+    synchronized: bool,
+) -> tuple[SharedMemoryPlan, int, Launch | None]:
+    """The shared memory of a thread block, how many blocks an SM holds, and the launch in which TMA lets it
+    hold more, if there is one; `synchronized`: all groups wait for each other. Raises TwillError where not
+    even one fits."""
+    code, target, options, tiles = design.code, design.target, design.options, design.tiles
+    one = design.parts[0].scheduled
+    through = {
+        group.id: _through_scratch(code, target, design.parts, non_loop, group.id) for group in design.granted
+    }
+    scratch = {group: max(map(target.tiles.scratch, ops), default=0) for group, ops in through.items()}
+    limit, apart = (
+        _limit(one) + options.withheld,
+        design.reserved + (CLAIMS if claims_tiles(options, code) else 0),
+    )
+    copied = tiles.copies.items() if tiles is not None else ()
+    copies = {group: tuple(one.id for one in own) for group, own in copied}
+
+    def laid_out(blocks: int) -> SharedMemoryPlan:
+        most = options.most if blocks <= 2 else enough_slots(one.machine, options.most)
+        if options.multistage:
+            most = min(most, equal_slots(channels, one.machine, blocks))
+        limits = (shared_bytes(one.machine, blocks, limit) - apart, options.depths, most)
+        needed = (code, target.tiles, channels, non_loop, stored, handed, scratch, through)
+        dead = tiles is None and design.ahead is None
+        found = layout(Demand(*needed, *limits, copies, design.issuers, dead_slots=dead))
+        return replace(found, memory=replace(found.memory, limit=found.memory.limit + apart))
+
+    return (laid_out(1), 1, None) if tiles is not None else _resident(design, laid_out, synchronized)
+
+
+def _resident(
+    design: Design, laid_out: Callable[[int], SharedMemoryPlan], synchronized: bool
+) -> tuple[SharedMemoryPlan, int, Launch | None]:
+    """Shared memory of each of the thread blocks that an SM is to hold, how many, and the launch in which TMA
+    lets it hold more, if there is one: no group is `within` another one that it waits for. Raises TwillError
+    where not even one fits."""
+    alone, loops = laid_out(1), [(part.scheduled, part.tasks) for part in design.parts]
+    if design.target.accumulators != "registers":
+        return alone, 1, None
+
+    def shared_by(blocks: int) -> SharedMemoryPlan | None:
+        try:
+            memory = laid_out(blocks)
+        except TwillError:  # what one block needs does not fit so often
+            return None
+        hidden = apart or hides_arrival(memory.plans, alone.plans, scheduled, blocks)
+        again = [one for one in memory.plans if not (apart and filled_at_once(one))]
+        return memory if hidden and fit_apart(again, machine, blocks) else None
+
+    machine, apart = loops[0][0].machine, bool(design.options.multistage)
+    scheduled = [one for one, _ in loops]
+    given = (design.code, design.granted, loops, most_blocks(design.options, machine))
+    possible = candidates(*given, design.options.room)
+    found = ((memory, blocks) for blocks in possible if (memory := shared_by(blocks)))
+    if apart:
+        paces = [(between_iterations(memory.plans, scheduled, n), memory, n) for memory, n in found]
+        memory, blocks = paced(paces) if paces else (alone, 1)
+    else:
+        memory, blocks = next(found, (alone, 1))
+    by_tma, single = None, design.options.cluster == 1
+    if not design.options.by_tma:
+        return memory, blocks, None
+    loading = (design.code, design.granted, alone.plans, machine)
+    enough = enough_slots(machine, design.options.most)
+    copies, slots = all_tiles(*loading), blocks * ahead(memory.plans, enough)
+    mixed = not copies and tiles_and_vectors(*loading)
+    for within in (True, False) if copies else (False,) if mixed else ():
+        for launch in even_launches(*given, within=within, tight=mixed):
+            most = by_tma.blocks if by_tma else blocks
+            more = shared_by(launch.blocks) if launch.blocks > most else None
+            alone_first = single and not synchronized and more and never_waits(design.granted, more.plans)
+            if more is None or (within and not alone_first):
+                continue
+            under_way = launch.blocks * ahead(more.plans, enough)
+            if copies or under_way >= slots:  # no less loads on an SM than are enough for its blocks
+                memory, by_tma = more, launch
+                break
+    return memory, blocks, by_tma
+
+
+def paced(paces: Sequence[tuple[float, SharedMemoryPlan, int]]) -> tuple[SharedMemoryPlan, int]:
+    """Of the numbers of blocks that load for themselves, most first, each with the cycles that are predicted
+    of it, the fastest; where these have one slot each, half as many with two, which load as much at a time,
+    unless they are predicted to be clearly slower."""
+    fastest, memory, blocks = min(paces, key=lambda one: one[0])
+    if waits_for_each(memory.plans):
+        for cycles, other, fewer in paces:
+            alike = cycles <= ONE_SLOT * fastest and 2 * fewer + 1 >= blocks
+            if alike and not waits_for_each(other.plans):
+                return other, fewer
+    return memory, blocks
+
+
+def _through_scratch(
+    code: Code, target: Target, parts: Sequence[PlannedLoop], non_loop: NonLoopCode, group: int
+) -> tuple[Op, ...]:
+    """The operations of a group that need a scratch buffer for what its threads exchange. A layout that is
+    only changed on the way to global or into shared memory needs none."""
+    inside = {op.index for part in parts for op in part.scheduled.loop.op.inner()}
+    tasks = [task for part in parts for task in part.tasks if task.group == group]
+    ops = [op for task in tasks for op in _exchanging(code, task)]
+    ops += [
+        op
+        for op in code.ops.values()
+        if op.index not in inside and any(value.id in non_loop.needs[group] for value in op.results)
+    ]
+    ops += [inner for op in ops if role(op) not in ("for", "while") for inner in op.inner()]
+    leaving = {
+        maker.index
+        for op in code.ops.values()
+        if op.name in STORES
+        for value in op.operands
+        if (maker := code.maker(value))
+        and all(isinstance(one.type, Tensor) and target.tiles.leaves(one.type) for one in maker.operands)
+    }
+    read = {op.index for op in ops if role(op) == "layout" and read_converted(code, op)}
+    free = leaving | read
+    return tuple(op for op in ops if op.index not in free and target.tiles.scratch(op))
+
+
+def read_converted(code: Code, op: Op) -> bool:
+    """A tile that is read from its slot in the layout that it is changed to."""
+    result = op.result.type
+    exact = isinstance(result, Tensor) and isinstance(one := root(result.encoding), Linear) and one.exact
+    return exact and loaded(code, op.operands[0]) is not None
+
+
+def _exchanging(code: Code, task: Task) -> Iterator[Op]:
+    """The operations of a task but those that only change a layout on the way into shared memory."""
+    ops = [code.ops[index] for index in task.ops]
+    slots = {value.id for value in ops[-1].results} if task.node.kind == "shared_store" else set[int]()
+    free = into_shared(ops, slots)
+    yield from (op for op in ops if op.index not in free)
+
+
+def _limit(one: Scheduled) -> int:
+    """Bytes of shared memory that a thread block may have; the problem's limit is without the tiles that stay
+    during the loop."""
+    resident = sum(
+        invariant.tile.bytes for invariant in one.graph.invariants if invariant.tile.place == "shared"
+    )
+    return one.problem.limits.shared + resident
