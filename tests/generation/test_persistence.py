@@ -194,6 +194,19 @@ def test_thread_blocks_that_load_through_registers_stay(
     assert persistence.hidden_better(shared, scheduled) == hidden
 
 
+@pytest.mark.parametrize(
+    ("kernel", "pace", "late"),
+    [("gathered", 10_000, True), ("gathered", 1, False), ("pointers", 10_000, False)],
+)
+def test_thread_blocks_whose_threads_copy_slowly_stay(kernel: str, pace: int, late: bool) -> None:
+    """Tiles in flight share the threads of one block; those that TMA can load take no thread's time."""
+    made, (_, scheduled) = program(kernel), loops(kernel)
+    machine = scheduled[0].machine
+    slow = replace(machine, copies=replace(machine.copies, pace=pace))
+    timed = [replace(one, machine=slow) for one in scheduled]
+    assert persistence.copies_late(made, timed) == late
+
+
 def test_thread_blocks_that_no_launch_has_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """More of them share an SM where TMA loads all tiles; that it can is known when the kernel is printed."""
     inputs = replace(GEMM, spec="tests/kernels/ttgir/clamped.sm90.ttgir", persistent=False)

@@ -175,7 +175,7 @@ class Residency:
 @dataclass(frozen=True, slots=True)
 class Copies:
     """Registers of a thread that copies tiles from global to shared memory, beyond `limits.narrow_registers`
-    and those of its offsets. 0: nothing is kept for it."""
+    and those of its offsets, and how long it takes. 0: nothing is kept for it, or it takes no time."""
 
     base: int = 0
     """Counters, coordinates and addresses of an iteration, in a warpgroup that copies by cp.async."""
@@ -189,6 +189,9 @@ class Copies:
     """For offsets of tiles that pass through registers, where registers are left."""
     spare: int = 0
     """Beyond those of the schedule, what a thread that computes keeps before `offsets` are granted."""
+    pace: int = 0
+    """Machine cycles from one copy of a thread to its next, with its address and its part of a wait for a
+    slot, in a warpgroup that copies by cp.async and does nothing else."""
     source: str = ""
 
 
