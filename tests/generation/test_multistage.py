@@ -244,6 +244,31 @@ def test_where_pages_are_looked_up_one_group_is_scheduled_to_compute(kernel: str
     assert [{case.problem.limits.groups for case in given} for given in tried] == [before, *([{2}] * one)]
 
 
+@pytest.mark.parametrize(
+    ("blocks", "alone", "passes", "one"),
+    [(2, 2000.0, True, True), (2, 1900.0, True, False), (1, 1000.0, True, False), (2, 2000.0, False, False)],
+)
+def test_where_groups_of_several_blocks_pass_tiles_and_wait_one_group_is_scheduled_to_compute(
+    monkeypatch: pytest.MonkeyPatch, blocks: int, alone: float, passes: bool, one: bool
+) -> None:
+    """A thread block takes `alone` cycles where the busiest unit needs 1000."""
+    tried = list[Sequence[Case]]()
+
+    def refused(given: Sequence[Case]) -> Attempt:
+        tried.append(given)
+        raise TwillError("2 groups compute")
+
+    first = replace(_attempts(SMALL)[0], cases=tuple(cases(_inputs(SMALL))))
+    launch = replace(first.program.launch, blocks=blocks)
+    first = replace(first, program=replace(first.program, launch=launch, by_tma=None))
+    monkeypatch.setattr(Attempt, "cycles", lambda one: alone)  # pyright: ignore
+    tiles = {"tile": None} if passes else {}
+    for name, found in (("busy", 1000.0), ("computing", 2), ("divided_in_vain", False), ("passing", tiles)):
+        monkeypatch.setattr(f"twill.generation.multistage.{name}", lambda *given, found=found: found)  # pyright: ignore
+    assert multistage(first, refused) is first
+    assert [{case.problem.limits.groups for case in given} for given in tried[1:]] == [{2}] * one
+
+
 def test_what_can_not_be_is_not_taken() -> None:
     def refused(given: Sequence[Case]) -> Attempt:
         raise TwillError("2 groups compute")
