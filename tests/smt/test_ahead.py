@@ -160,3 +160,12 @@ def test_who_waits_for_a_step_that_fails_solves_it(monkeypatch: pytest.MonkeyPat
         assert solved.improved(step, Budget(60.0)).proven
         with pytest.raises(RuntimeError, match="broken"):
             broken.result()
+
+
+def test_what_finds_nothing_names_no_schedule() -> None:
+    """Who asks next began with an equal schedule that is another object."""
+    step, solved = step_of(figure1().problem), Solved()
+    step = replace(step, tactics=Tactics(longest=1))
+    for one in (step, replace(step, found=replace(step.found))):
+        improved = solved.improved(one, Budget(60.0))
+        assert (improved.best, improved.proven) == (None, False)

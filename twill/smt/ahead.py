@@ -34,7 +34,8 @@ class Step:
 class Improved:
     """What a step found."""
 
-    best: Solution
+    best: Solution | None
+    """None where it found nothing: what it began with, which is another object for whoever asks."""
     proven: bool
     counted: float
     """Seconds that a time limit counts for it."""
@@ -87,4 +88,4 @@ def _improved(step: Step, budget: Budget) -> Improved:
         budget=replace(budget, work=step.work, clock=clock),
         tactics=step.tactics,
     )
-    return Improved(best, proven, clock.since(began))
+    return Improved(None if best is step.found else best, proven, clock.since(began))

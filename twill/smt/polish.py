@@ -293,7 +293,7 @@ class Polish:
         budget = replace(self.setting.budget(share), stop=self.guess)
         step = Step(goal, problem, self.best, self.setting.in_flight, self.joint, tactics, share)
         improved = self.solved.improved(step, budget)
-        return improved.best, improved.proven
+        return improved.best or self.best, improved.proven
 
     def _within(self, groups: int) -> Problem:
         return replace(self.problem, limits=replace(self.problem.limits, groups=groups))
