@@ -17,7 +17,8 @@ from twill.modulo.start import start
 from twill.smt import conflict, cpsat, search, slots
 from twill.smt.cpsat import Tactics
 from twill.smt.gap import by_slots
-from twill.smt.setting import Evidence
+from twill.smt.relax import Projection
+from twill.smt.setting import Evidence, Setting
 
 
 def with_slots(problem: Problem, random: Random) -> Problem:
@@ -166,3 +167,42 @@ def test_small_loads_split_nothing() -> None:
     (case,) = cases(Inputs("examples/ttgir/fa_bwd.sm100.ttgir"))
     values = tuple(replace(v, shared=min(v.shared, 1024)) for v in case.problem.values)
     assert slots.splits(replace(case.problem, values=values)) is None
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_they_wait_where_an_early_answer_is_far_from_the_best(
+    better: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of sub-tiles, with a schedule just below it: other intervals come first. Where that one resists, what
+    is left is divided at once."""
+    (case,) = cases(Inputs("examples/ttgir/fa_fwd_subtiled.sm90.ttgir"))
+    begin = start(case.problem, joint=True)
+    setting = search._setting(case.problem, Options(), lambda _: None, begin, 4, None)
+    assert setting.alike
+    first, second = Solution(begin.low + 900, (), ()), Solution(begin.low + 899, (), ())
+    calls: list[Solution | None] = []
+
+    def none(_: Setting) -> list[Projection]:
+        return []
+
+    def early(_: Setting, evidence: Evidence) -> Evidence:
+        return evidence.found(first)
+
+    def enough(_: Setting, _evidence: Evidence) -> bool:
+        return True
+
+    def settled(_: Setting, evidence: Evidence, agenda: search._Agenda) -> tuple[Evidence, search._Agenda]:
+        return (evidence.found(second) if better else evidence), agenda
+
+    def divided(_: Setting, evidence: Evidence) -> Evidence:
+        calls.append(evidence.best)
+        return evidence
+
+    monkeypatch.setattr(search, "_projections", none)
+    monkeypatch.setattr(search, "_first", early)
+    monkeypatch.setattr(search, "_settled", settled)
+    monkeypatch.setattr(search, "by_slots", divided)
+    monkeypatch.setattr(search, "_near_enough", enough)
+    found = search._decided(setting, Evidence(begin.low, begin.top))
+    assert found.best == (second if better else first)
+    assert calls == ([] if better else [first])

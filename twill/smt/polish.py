@@ -15,18 +15,22 @@ nevertheless: no other group has work for the tensor core while an MMA is late (
 27.3 to 27.7 million cycles with dP issued beside S, 27.4 to 27.8 with it late; reports/h200.md).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from twill.engine import decode
-from twill.engine.parallel import NOTHING
+from twill.engine.clock import Clock
+from twill.engine.parallel import NOTHING, Stop
 from twill.engine.partitions import Labels, under
 from twill.engine.probe import Probe
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
 from twill.modulo.simplest import Proven, issuable, least_groups, proven
 from twill.smt import cpsat
+from twill.smt.ahead import Solved, Step
 from twill.smt.cpsat import Goal, Tactics
 from twill.smt.setting import Setting
 from twill.smt.symmetry import Family, evenly_spread
@@ -56,6 +60,12 @@ class Polish:
     best: Solution
     in_order: bool = False
     """The best is, and what is found from now on must be."""
+    solved: Solved = field(default_factory=Solved)
+    """The steps that are known."""
+    guess: Stop | None = None
+    """Set, it ends this, which does what is left where no proof finds anything, ahead of time."""
+    ahead: Stop | None = None
+    """Ends the guess that is under way."""
 
     @property
     def problem(self) -> Problem:
@@ -87,13 +97,48 @@ class Polish:
 
     def run(self) -> tuple[Solution, list[str]]:
         """The simplified answer, and the goals whose optimum is not proven."""
-        sure = self._simpler_partition() if self.joint else {}
-        sure["stages"] = self._met().stages or self._fewer_stages()
+        groups = self.joint and self._groups(self._quickly)
+        with self._guessed():
+            sure = self._simpler_partition(groups) if self.joint else {}
+            sure |= self._simplified()
+        return self.best, [goal for goal, done in sure.items() if not done]
+
+    def _simplified(self) -> dict[str, bool]:
+        """Fewest stages, in order, then the shortest, with the starts that count; whether the goals are
+        proven."""
+        sure = {"stages": self._met().stages or self._fewer_stages()}
         self._put_in_order()
         sure["length"] = self._met(length=True).length or self._within_partition("length")
         last = "promptness" if self.in_order else "readiness" if self._one_computes() else "lateness"
         self._improve(last, self._this_partition(), self.alone)
-        return self.best, [goal for goal, done in sure.items() if not done]
+        return sure
+
+    @contextmanager
+    def _guessed(self) -> Generator[None]:
+        """Meanwhile, all that is left to do is done on another core as if proofs found nothing, which they
+        seldom do. Where one does, or this is done before, the guess ends."""
+        if self.setting.options.jobs <= 1:
+            yield
+            return
+        self.ahead, clock = Stop(), Clock()
+        setting = replace(self.setting, clock=clock, began=clock.mark())
+        guess = Polish(setting, self.best, self.in_order, self.solved, self.ahead)
+        with ThreadPoolExecutor(1) as pool:
+            guessed = pool.submit(guess._simplified)
+            try:
+                yield
+            finally:
+                self.ahead.set()
+        guessed.result()
+
+    def _proves(self, proof: Callable[[], bool]) -> bool:
+        """What mostly proves that there is nothing better, and takes long for that: a guess does without."""
+        if self.guess is not None:
+            return False
+        before, sure = self.best, proof()
+        if self.ahead is not None and self.best is not before:
+            self.ahead.set()
+        return sure
 
     def _one_computes(self) -> bool:
         """A single group has more than loads to do, and what it computes lies in registers."""
@@ -101,15 +146,16 @@ class Polish:
         wide = {group for op, group in pairs if op.warps > 1}
         return self.joint and len(wide) == 1 and not self.problem.limits.tensor
 
-    def _simpler_partition(self) -> dict[str, bool]:
-        """Quick probes for fewer groups; then fewer channels, which often leaves a group without work; only
-        then long probes for fewer groups, which find little and prove much."""
-        groups, channels = self._groups(self._quickly), self._channels()
+    def _simpler_partition(self, groups: bool) -> dict[str, bool]:
+        """After quick probes for fewer groups, which may have settled them: fewer channels, which often
+        leaves a group without work; only then long probes for fewer groups, which find little and prove
+        much."""
+        channels = self._proves(self._channels)
         if groups or self._met().groups:
             return {"groups": True, "channels": channels}
         if not self.setting.options.proofs:
             return {"groups": False, "channels": channels}
-        before, groups = self.best, self._groups(self._freely)
+        before, groups = self.best, self._proves(lambda: self._groups(self._freely))
         return {"groups": groups, "channels": channels if self.best is before else self._channels()}
 
     def _groups(self, attempt: Callable[[int], Probe]) -> bool:
@@ -223,7 +269,8 @@ class Polish:
             return self._within_partition("stages")
         alike = self.setting.alike
         self._improve("stages", self._this_partition(), alike)
-        spread, sure = self.best, self._improve("stages", self._as_few_groups())
+        spread = self.best
+        sure = self._proves(lambda: self._improve("stages", self._as_few_groups()))
         if self.setting.chained and self.best.stages == spread.stages:
             self.best = spread
         if alike and not sure:
@@ -239,12 +286,14 @@ class Polish:
         self, goal: Goal, problem: Problem, alike: tuple[Family, ...], in_order: bool
     ) -> tuple[Solution, bool]:
         """The best by this goal, the best so far where none is found, and whether that is proven."""
-        if self.setting.remaining <= 0:
+        if self.setting.remaining <= 0 or (self.guess is not None and self.guess.is_set()):
             return self.best, False
         share = LARGE_SHARE if self.alone else SHARE
         tactics = Tactics(shifted=alike, in_order=in_order, issuable=self.issuable)
-        most, budget = self.setting.in_flight, self.setting.budget(share)
-        return cpsat.improve(goal, problem, self.best, most, joint=self.joint, budget=budget, tactics=tactics)
+        budget = replace(self.setting.budget(share), stop=self.guess)
+        step = Step(goal, problem, self.best, self.setting.in_flight, self.joint, tactics, share)
+        improved = self.solved.improved(step, budget)
+        return improved.best or self.best, improved.proven
 
     def _within(self, groups: int) -> Problem:
         return replace(self.problem, limits=replace(self.problem.limits, groups=groups))

@@ -221,8 +221,9 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     if evidence.best is not before and setting.alike and settles:
         while pending and evidence.open:
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
+        answer = evidence.best
         evidence, agenda = _settled(setting, evidence, agenda)
-        evidence = by_slots(setting, evidence)
+        evidence = by_slots(setting, evidence) if evidence.best is answer else evidence
     if _near_enough(setting, evidence):
         return evidence
     if not setting.options.proofs and _never(setting, evidence):
@@ -277,7 +278,8 @@ def _first(setting: Setting, evidence: Evidence) -> Evidence:
 
 
 def _settled(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
-    """The interval just below an early answer for sub-tiles, which is mostly the best."""
+    """The interval just below an early answer for sub-tiles, which is mostly the best. Where a better one is
+    found there, the middle of what is left is decided next, before any long proof."""
     if evidence.best is None or not evidence.open:
         return evidence, agenda
     evidence, agenda = _decide(setting, evidence, replace(agenda, stage="full"), evidence.high - 1)
