@@ -2981,9 +2981,30 @@ HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
 STATE = {**dict.fromkeys("qkvo", "*fp16:16"), "K": "i32:16", "DIM": 64, "BLOCK_K": 64, "num_warps": 4}
 
+@triton.jit
+def graded(
+    a, b, c, factors, totals, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """A matrix product with a factor for each column and block of K, and the sums of its columns: single rows through descriptors
+    of two dimensions and of one, whose tiles have no swizzle."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    factors_desc = tl.make_tensor_descriptor(factors, [tl.cdiv(K, BLOCK_K), N], [N, 1], [1, BLOCK_N])
+    totals_desc = tl.make_tensor_descriptor(totals, [tl.cdiv(M, BLOCK_M) * N], [1], [BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        part = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T)
+        acc += part * factors_desc.load([k // BLOCK_K, col])
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+    totals_desc.store([tl.program_id(0) * N + col], tl.sum(acc, 0))
+
+
 TWILL = {
     "matmul": {**HALF, **SIZES, **TILE},
     "with_bias": {**HALF, "bias": "*fp32:16", **SIZES, **TILE},
+    "graded": {**HALF, **dict.fromkeys(("factors", "totals"), "*fp32:16"), **SIZES, **TILE},
     "matmul_into": {**HALF, **SIZES, **TILE, "BLOCK_N": 64, "num_warps": 4, "ACC": tl.float16},
     "matmul_outer": {**dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", **SIZES, **TILE, "BLOCK_K": 128},
     "matmul_scaled_turned": {
@@ -3925,5 +3946,6 @@ VARIANTS = {
     "joined": ("joined", {}),
     "foreseen": ("foreseen", {}),
     "with_bias": ("with_bias", {}),
+    "graded": ("graded", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

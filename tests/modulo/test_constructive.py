@@ -20,6 +20,7 @@ from twill.ir.search import Options
 from twill.modulo import constructive
 from twill.modulo.bounds import bounds
 from twill.modulo.constructive import rising, schedules, shifted
+from twill.modulo.orders import fewest_registers
 from twill.modulo.simplest import proven
 from twill.modulo.start import start
 from twill.pipeline import solve
@@ -265,6 +266,27 @@ def test_what_frees_registers_is_issued_first() -> None:
     limits = Limits(groups=1, registers_per_thread=100, registers_total=1 << 16)
     problem = Problem("tight", "toy", (Unit("alu"),), ops, edges, values, limits)
     assert any(not check(problem, found) for found in rising(problem, 10, 10, 1))
+
+
+@pytest.mark.parametrize("name", ["faded", "masked", "query_gradient"])
+def test_each_step_leaves_the_fewest_registers_live(name: str) -> None:
+    """Of all operations whose operands are there, by counting anew what each makes and frees."""
+    (case,) = cases(Inputs(f"tests/kernels/ttgir/{name}.sm90.ttgir"))
+    problem, done = case.problem, set[str]()
+    held = [v for v in problem.values if v.registers and v.uses and not v.resident]
+    readers = {v.id: {u.op for u in v.uses if u.distance == max(u.distance for u in v.uses)} for v in held}
+    order = [problem.operations[i].id for i in fewest_registers(problem)]
+    for chosen in order:
+        waiting = {edge.dst for edge in problem.edges if edge.distance == 0 and edge.src not in done}
+        costs = {
+            op.id: sum(v.registers for v in held if v.src == op.id)
+            - sum(v.registers for v in held if readers[v.id] - done == {op.id})
+            for op in problem.operations
+            if op.id not in done and op.id not in waiting
+        }
+        assert costs[chosen] == min(costs.values())
+        done.add(chosen)
+    assert len(done) == len(problem.operations)
 
 
 def test_a_solver_is_probed_at_the_bound_before_copies_above_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,23 +34,27 @@ def fewest_registers(problem: Problem) -> list[int]:
     registers are live, as far as one step ahead shows."""
     after, missing = successors(problem)
     index = {op.id: i for i, op in enumerate(problem.operations)}
-    made, waiting = defaultdict[int, int](int), list[tuple[int, set[int]]]()
+    made, freed = defaultdict[int, int](int), defaultdict[int, int](int)
+    waiting = defaultdict[int, list[tuple[int, set[int]]]](list)
     for value in problem.values:
         last = max((use.distance for use in value.uses), default=0)
         if value.registers and value.uses and not value.resident:
             made[index[value.src]] += value.registers
-            waiting.append((value.registers, {index[use.op] for use in value.uses if use.distance == last}))
-
-    def freed(op: int) -> int:
-        return sum(registers for registers, readers in waiting if readers == {op})
+            readers = {index[use.op] for use in value.uses if use.distance == last}
+            for reader in readers:
+                waiting[reader].append((value.registers, readers))
+            if len(readers) == 1:
+                freed[min(readers)] += value.registers
 
     ready, order = [op for op, count in enumerate(missing) if not count], list[int]()
     while ready:
-        op = min(ready, key=lambda op: (made[op] - freed(op), op))
+        op = min(ready, key=lambda op: (made[op] - freed[op], op))
         ready.remove(op)
         order.append(op)
-        for _, readers in waiting:
+        for registers, readers in waiting[op]:
             readers.discard(op)
+            if len(readers) == 1:
+                freed[min(readers)] += registers
         for other in after[op]:
             missing[other] -= 1
             ready += [other] if not missing[other] else []

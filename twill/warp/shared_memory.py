@@ -170,10 +170,11 @@ def _split(request: _StagingRequest, parts: int) -> int:
 
 
 def _line(op: Op) -> int:
-    """Bytes of a line of the pattern that a store's descriptor has."""
+    """Bytes of a line of the pattern that a store's descriptor has; of one without a swizzle, a whole row."""
     kind = op.operands[0].type
-    encoding = kind.encoding if isinstance(kind, TensorDesc) else None
-    return encoding.swizzle_bytes if isinstance(encoding, NvmmaShared) else 1
+    if not isinstance(kind, TensorDesc) or not isinstance(kind.encoding, NvmmaShared):
+        return 1
+    return kind.encoding.swizzle_bytes or kind.shape[-1] * bits(kind.dtype) // 8
 
 
 def _own(requests: Sequence[_StagingRequest], parts: int, demand: Demand) -> dict[str, int]:

@@ -22,6 +22,7 @@ from benchmarks.launches.others import (
     sparse,
     states,
     symmetric,
+    untried,
     various,
 )
 
@@ -41,6 +42,7 @@ TOPICS = (
     sparse,
     states,
     symmetric,
+    untried,
     various,
 )
 CASES: Mapping[str, Sequence[Case]] = {

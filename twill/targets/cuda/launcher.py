@@ -21,6 +21,7 @@ from twill.targets.cuda.expressions import bare
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.parameters import argument, arguments, map_name, maps, templates
 from twill.targets.cuda.scope import Scope
+from twill.targets.cuda.shared_tiles import MOST_ELEMENTS
 from twill.targets.cuda.tiled_form import TiledForm, encoded, without_cluster
 from twill.warp.slot_tensors import bits
 
@@ -46,8 +47,6 @@ CLUSTERED = "clustered"
 """Whether the thread blocks of a launch can be clusters that share loads."""
 MOST_ALONG_YZ = 65535
 """Thread blocks along y or z of a grid (CUDA C++ Programming Guide, technical specifications)."""
-MOST_ROWS = 256
-"""Of a box (CUDA driver API, cuTensorMapEncodeTiled)."""
 
 
 def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
@@ -269,7 +268,7 @@ def _encoded(
     except ValueError as problem:
         raise TwillError(f"a tile {problem}", op.location) from problem
     shape = _part(program, op.result.id, kind)
-    if max(shape[:-1]) > MOST_ROWS:
+    if max(shape[:-1], default=1) > MOST_ELEMENTS:
         raise TwillError(f"a descriptor of {kind.shape} can not be generated", op.location)
     rank, size = len(kind.shape), bits(kind.dtype) // 8
     box = ", ".join(map(str, [line // size, *reversed(shape[:-1])]))

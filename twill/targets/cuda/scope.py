@@ -190,7 +190,8 @@ class Scope:
     def _in_place(self, read: Read, slot: Slot, tile: Tensor) -> InShared:
         """Each element of a tile is read where it is used."""
         one = self.program.channel(slot.channel).tensors[slot.tensor]
-        place = self._address(slot) if one.encoding is None else self.operand(read, slot, shared)
+        rows = dense(one.part, one.encoding)
+        place = self._address(slot) if rows else self.operand(read, slot, shared)
         name = f"read_{len(self.lines)}_at"
         address = place if isinstance(place, str) else place.address
         self.lines.append(f"const uint32_t {name} = {address};")
@@ -247,7 +248,7 @@ class Scope:
 
     def _read_as(self, read: Read, slot: Slot, tile: Tensor) -> Form:
         one = self.program.channel(slot.channel).tensors[slot.tensor]
-        if one.encoding is not None:
+        if not dense(one.part, one.encoding):
             place = self.read_from[read.value] = self.operand(read, slot, shared)
             lines, found = loaded(tile, place, f"read_{len(self.lines)}")
             self.lines += [*lines, *self._awaited(slot, found.name)]

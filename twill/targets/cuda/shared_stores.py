@@ -34,6 +34,8 @@ def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
     the pattern would be torn, and for elements of less than 32 bits that are not kept in pairs."""
     if tile.padded:
         raise ValueError("of 4-bit floats beside 8-bit ones is padded: it is stored element by element")
+    if tile.places:
+        raise ValueError("without a swizzle is stored element by element")
     if isinstance(source.layout, Spread):
         return _rows_stored(source, source.layout, tile, first)
     if tile.bits < 32 and not source.pack:
@@ -156,7 +158,8 @@ def picked(source: Held, tile: Shared, part: int, kind: Type) -> list[str]:
     chosen = "" if whole else f"if ({column} / {tile.columns} == {part}) "
     place = f"{tile.address} + {byte_of(tile, row, inside)}"
     written = f"shared_at<{c_type(kind)}>({place}) = {as_stored(kind, source, one)};"
-    return [unrolled(form), f"for (int i_ = 0; i_ < {form.registers}; ++i_) {chosen}{written}"]
+    body = f"{chosen}{owned(form, 'i_')}{written}"
+    return [unrolled(form), f"for (int i_ = 0; i_ < {form.registers}; ++i_) {body}"]
 
 
 def _from(index: str, whole: Fragment, part: Fragment, unit: int, first: int) -> str:

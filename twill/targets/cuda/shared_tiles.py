@@ -6,7 +6,7 @@ and wgmma reads it (PTX ISA, shared memory matrix layout).
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from twill.ir.channels import SlotTensor
@@ -33,6 +33,8 @@ from twill.warp.slot_tensors import bits
 UNROLL = "#pragma unroll"
 _PADDED_LINE = 128
 """4-bit floats of a line that TMA pads (CUDA driver API, cuTensorMapEncodeTiled)."""
+MOST_ELEMENTS = 256
+"""Of a box, along each dimension (CUDA driver API, cuTensorMapEncodeTiled)."""
 PADDED = 8
 """Bytes of 4-bit floats that lie side by side where others pad them."""
 FEW = "#pragma unroll 4"
@@ -77,9 +79,12 @@ class Shared:
 
 
 def shared(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding | None) -> Shared:
-    """A tile whose elements threads read. Raises ValueError for one that is not as TMA leaves it."""
+    """A tile whose elements threads read or write. Raises ValueError for one that is not as TMA moves it."""
     if isinstance(encoding, NvmmaShared) and encoding.fp4_padded:
         raise ValueError("of 4-bit floats beside 8-bit ones is padded: MMAs alone read it")
+    if isinstance(encoding, NvmmaShared) and dense(shape, encoding):
+        tile = boxed(address, shape, dtype, encoding)
+        return replace(tile, places=tuple(powers_along((tile.rows, tile.columns))))
     return operand(address, shape, dtype, encoding)
 
 
@@ -128,10 +133,13 @@ def powers_along(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 def boxed(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding | None) -> Shared:
     """A tile as TMA moves it: in boxes of the lines of a swizzle, or, of rows that lie one behind the other,
-    whole. Raises ValueError as `shared`."""
-    line = shape[-1] * bits(dtype) // 8
-    if isinstance(encoding, NvmmaShared) and dense(shape, encoding) and shape[-1] <= 256 and line % 16 == 0:
-        return Shared(address, prod(shape[:-1]), shape[-1], bits(dtype), line)
+    whole; a single row in as many boxes as it takes. Raises ValueError as `shared`."""
+    rows, columns = prod(shape[:-1]), shape[-1]
+    most = min(columns, MOST_ELEMENTS) if rows == 1 else columns
+    line = most * bits(dtype) // 8
+    row_by_row = isinstance(encoding, NvmmaShared) and dense(shape, encoding)
+    if row_by_row and most <= MOST_ELEMENTS and columns % most == 0 and line % 16 == 0:
+        return Shared(address, rows, columns, bits(dtype), line)
     if isinstance(encoding, NvmmaShared) and encoding.fp4_padded and encoding.swizzle_bytes != _PADDED_LINE:
         raise ValueError(f"of 4-bit floats beside 8-bit ones has lines of less than {_PADDED_LINE}")
     return operand(address, shape, dtype, encoding)
@@ -234,7 +242,7 @@ def _one_place_again(type: Tensor, form: Fragment, tile: Shared) -> bool:
 
 def _whole(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str]:
     """By matrices or pairs. Raises ValueError where a line of the pattern would be torn."""
-    if tile.transposed or (tile.bits < 32 and not packed(type)):
+    if tile.transposed or tile.places or (tile.bits < 32 and not packed(type)):
         raise ValueError("is read element by element")
     if tile.bits == 16:
         at = f"{name}_at + {matrix_place(tile, form)}"

@@ -37,10 +37,12 @@ inline int encode_tensor_map(CUtensorMap* map, const TensorMapKey& key) {
 
 /// The map of a tensor of `Rank` dimensions, innermost first, moved in boxes of which a row fills a line of the swizzle
 /// pattern. `pitches`, in bytes, are those of all dimensions but the innermost. Gives 0, a cudaError_t, or the driver's
-/// CUresult. A thread's latest maps are kept: a launch with the arguments of an earlier one encodes none.
+/// CUresult. A thread's latest maps are kept: a launch with the arguments of an earlier one encodes none. (An array has an
+/// element at least, which a tensor of one dimension does not use.)
 template <int Rank>
 static inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwizzle swizzle, const void* data,
-                      const cuuint64_t (&sizes)[Rank], const cuuint64_t (&pitches)[Rank - 1], const cuuint32_t (&box)[Rank]) {
+                      const cuuint64_t (&sizes)[Rank], const cuuint64_t (&pitches)[Rank > 1 ? Rank - 1 : 1],
+                      const cuuint32_t (&box)[Rank]) {
     struct Entry {
         CUtensorMap map;
         TensorMapKey key;
@@ -139,14 +141,14 @@ struct NoElements {
 /// loads and stores through needs elements: what is stored outside of a tensor can not be loaded.
 template <int Rank>
 static inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwizzle swizzle, const void* data,
-                      const cuuint64_t (&sizes)[Rank], const cuuint64_t (&pitches)[Rank - 1], const cuuint32_t (&box)[Rank],
-                      NoElements& none, MapUse use) {
+                      const cuuint64_t (&sizes)[Rank], const cuuint64_t (&pitches)[Rank > 1 ? Rank - 1 : 1],
+                      const cuuint32_t (&box)[Rank], NoElements& none, MapUse use) {
     bool empty = false;
     for (const cuuint64_t size : sizes) empty |= size == 0;
     if (!empty) return tensor_map<Rank>(map, type, swizzle, data, sizes, pitches, box);
     if (use == MapUse::load_and_store) return cudaErrorInvalidValue;
     if (const cudaError_t status = none.allocate()) return status;
-    cuuint64_t ones[Rank], apart[Rank - 1];
+    cuuint64_t ones[Rank], apart[Rank > 1 ? Rank - 1 : 1] = {};
     for (int i = 0; i < Rank; ++i) {
         ones[i] = 1;
         if (i + 1 < Rank) apart[i] = NoElements::bytes;

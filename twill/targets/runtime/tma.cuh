@@ -131,7 +131,8 @@ __device__ __forceinline__ void tensor_map_pitch(CUtensorMap* map, uint64_t byte
 /// tensormap.replace and fence.proxy.tensormap; the stride is in bytes from CUDA 12.5 on.)
 template <int Rank>
 __device__ __forceinline__ void tensor_map_replace(CUtensorMap* to, const CUtensorMap* like, const void* data,
-                                                   const uint64_t (&sizes)[Rank], const uint64_t (&pitches)[Rank - 1]) {
+                                                   const uint64_t (&sizes)[Rank],
+                                                   const uint64_t (&pitches)[Rank > 1 ? Rank - 1 : 1]) {
     static_assert(__CUDACC_VER_MAJOR__ > 12 || __CUDACC_VER_MINOR__ >= 5, "tensor maps on the device need CUDA 12.5");
 #pragma unroll 1  // few registers: the group that loads has 24 for each thread
     for (int i = 0; i < int(sizeof(CUtensorMap) / sizeof(uint4)); ++i)
