@@ -229,7 +229,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                 // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(nearby<0>(zero_45[((i_ & 3))])));
+                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = stored_f16(nearby<0>(zero_45[((i_ & 3))]));
                 }
                 channel_scale_41.consumer_wait(count_scale_41);
                 // cycle 248, stage 0: mul.whole_48 (tests/kernels/ttgir/centered.sm90.ttgir:93:19)
@@ -335,7 +335,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(nearby<0>(zero_45[((i_ & 3))])));
+                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = stored_f16(nearby<0>(zero_45[((i_ & 3))]));
                     }
                     channel_scale_41.consumer_wait(count_scale_41 + i);
                     // cycle 248, stage 0: mul.whole_48 (tests/kernels/ttgir/centered.sm90.ttgir:93:19)
@@ -697,7 +697,7 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                 // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(nearby<0>(zero_45[((i_ & 3))])));
+                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = stored_f16(nearby<0>(zero_45[((i_ & 3))]));
                 }
                 channel_scale_41.consumer_wait(count_scale_41);
                 // cycle 248, stage 0: mul.whole_48 (tests/kernels/ttgir/centered.sm90.ttgir:93:19)
@@ -801,7 +801,7 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                     // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(nearby<0>(zero_45[((i_ & 3))])));
+                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = stored_f16(nearby<0>(zero_45[((i_ & 3))]));
                     }
                     channel_scale_41.consumer_wait(count_scale_41 + i);
                     // cycle 248, stage 0: mul.whole_48 (tests/kernels/ttgir/centered.sm90.ttgir:93:19)
