@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from twill.extract.rewrite.makers import Makers
 from twill.ir.loop import Loop, Op, Value
-from twill.ops.table import role
+from twill.ops.table import lookup, role
 from twill.ops.values import element
 
 Terms: TypeAlias = Mapping[int, int]
@@ -86,11 +86,11 @@ class BeforeFirst:
                 found = _sum(parts[0], self._extended(parts[1], made.operands[1]))
             case "multiply":
                 found = _product(*parts)
-            case "divide" if made.name == "arith.divsi":
+            case "divide" if _word(made) == "divsi":
                 found = _quotient(*parts)
             case "splat":
                 found = parts[0]
-            case "integer_cast" if made.name == "arith.extsi":
+            case "integer_cast" if _word(made) == "extsi":
                 found = self._extended(parts[0], made.operands[0])
             case _:
                 found = None
@@ -113,6 +113,11 @@ def _alike(one: Op, other: Op) -> bool:
         and one.result.type == other.result.type
         and _said(one) == _said(other)
     )
+
+
+def _word(op: Op) -> str:
+    row = lookup(op.name)
+    return row.word if row else ""
 
 
 def _said(op: Op) -> Mapping[str, object]:
