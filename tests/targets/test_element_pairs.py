@@ -12,6 +12,7 @@ import pytest
 from tests.kernels.programs import cuda
 from twill.extract.reader.ttgir import read
 from twill.targets.cuda.element_pairs import Paired, pair, paired
+from twill.targets.cuda.expressions import choice
 from twill.targets.cuda.register_tiles import AnyPoint, Elements
 
 
@@ -63,6 +64,40 @@ def test_words_that_are_packed_already_are_taken_as_they_are() -> None:
     assert made == (
         "multiply_f16x2(halves(half_of(x[0 / 2], 0 % 2), half_of(x[1 / 2], 1 % 2)), pack_f16(f(0), f(1)))"
     )
+
+
+def test_one_of_two_stored_elements_is_taken_as_it_is() -> None:
+    def joined(point: AnyPoint) -> str:
+        return f"((({point}) & 1) ? unpack_f16(x[{point} / 2], {point} % 2) : float(y[{point}]))"
+
+    def rounded(point: AnyPoint) -> str:
+        return f"(c ? z[{point}] : float(y[{point}]))"
+
+    product = Paired("f16", "multiply_f16x2", (joined, rounded), lambda point: "unused")
+    assert pair("f16", product, "0", "1") == (  # pyright: ignore[reportArgumentType]
+        "multiply_f16x2(pack_f16((((0) & 1) ? f16_of(x[0 / 2], 0 % 2) : stored_f16(y[0])),"
+        " (((1) & 1) ? f16_of(x[1 / 2], 1 % 2) : stored_f16(y[1]))),"
+        " pack_f16((c ? z[0] : float(y[0])), (c ? z[1] : float(y[1]))))"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("(a ? b : c)", ("a", "b", "c")),
+        ("((a ? b : c))", ("a", "b", "c")),
+        ("((a) ? (b ? c : d) : e[f ? g : h])", ("(a)", "(b ? c : d)", "e[f ? g : h]")),
+        (
+            '(a ? [&] { asm("x" : "=r"(b)); return b; }() : c)',
+            ("a", '[&] { asm("x" : "=r"(b)); return b; }()', "c"),
+        ),
+        ("a ? b : c", None),
+        ("(a ? b : c ? d : e)", None),
+        ("f(a ? b : c)", None),
+    ],
+)
+def test_a_choice_is_one_conditional_expression(text: str, parts: tuple[str, str, str] | None) -> None:
+    assert choice(text) == parts
 
 
 def test_sums_of_products_that_round_once_are_computed_in_pairs() -> None:

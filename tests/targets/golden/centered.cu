@@ -229,9 +229,10 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                 // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(nearby<0>(zero_45[((i_ & 3))])));
+                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = stored_f16(nearby<0>(zero_45[((i_ & 3))]));
                 }
                 channel_scale_41.consumer_wait(count_scale_41);
+                uint32_t gathered0_ = 0;
                 // cycle 248, stage 0: mul.whole_48 (tests/kernels/ttgir/centered.sm90.ttgir:93:19)
                 {
                     __half read_0[4];
@@ -241,7 +242,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) whole_48[i_] = multiply_f16x2(halves(half_of(whole[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))]));
-                    await_reads(read_0);
+                    gathered0_ |= joined(read_0);
                 }
                 // cycle 265, stage 0: mul.whole_50 (tests/kernels/ttgir/centered.sm90.ttgir:95:19)
                 {
@@ -252,8 +253,9 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) unpair(multiply_f16x2(pack_f16(whole_49[(((2 * i_) & 3))], whole_49[(((2 * i_ + 1) & 3))]), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))])), whole_50[2 * i_], whole_50[2 * i_ + 1]);
-                    await_reads(read_0);
+                    gathered0_ |= joined(read_0);
                 }
+                await_reads(gathered0_);
                 channel_scale_41.consumer_release(count_scale_41);
                 // cycle 288, stage 0: sub.whole_53 (tests/kernels/ttgir/centered.sm90.ttgir:98:19)
                 {
@@ -335,9 +337,10 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(nearby<0>(zero_45[((i_ & 3))])));
+                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = stored_f16(nearby<0>(zero_45[((i_ & 3))]));
                     }
                     channel_scale_41.consumer_wait(count_scale_41 + i);
+                    uint32_t gathered2_ = 0;
                     // cycle 248, stage 0: mul.whole_48 (tests/kernels/ttgir/centered.sm90.ttgir:93:19)
                     {
                         __half read_0[4];
@@ -347,7 +350,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) whole_48[i_] = multiply_f16x2(halves(half_of(whole[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))]));
-                        await_reads(read_0);
+                        gathered2_ |= joined(read_0);
                     }
                     // cycle 265, stage 0: mul.whole_50 (tests/kernels/ttgir/centered.sm90.ttgir:95:19)
                     {
@@ -358,8 +361,9 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) unpair(multiply_f16x2(pack_f16(whole_49[(((2 * i_) & 3))], whole_49[(((2 * i_ + 1) & 3))]), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))])), whole_50[2 * i_], whole_50[2 * i_ + 1]);
-                        await_reads(read_0);
+                        gathered2_ |= joined(read_0);
                     }
+                    await_reads(gathered2_);
                     channel_scale_41.consumer_release(count_scale_41 + i);
                     // cycle 288, stage 0: sub.whole_53 (tests/kernels/ttgir/centered.sm90.ttgir:98:19)
                     {
@@ -697,9 +701,10 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                 // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(nearby<0>(zero_45[((i_ & 3))])));
+                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = stored_f16(nearby<0>(zero_45[((i_ & 3))]));
                 }
                 channel_scale_41.consumer_wait(count_scale_41);
+                uint32_t gathered0_ = 0;
                 // cycle 248, stage 0: mul.whole_48 (tests/kernels/ttgir/centered.sm90.ttgir:93:19)
                 {
                     __half read_0[4];
@@ -709,7 +714,7 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) whole_48[i_] = multiply_f16x2(halves(half_of(whole[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))]));
-                    await_reads(read_0);
+                    gathered0_ |= joined(read_0);
                 }
                 // cycle 265, stage 0: mul.whole_50 (tests/kernels/ttgir/centered.sm90.ttgir:95:19)
                 {
@@ -720,8 +725,9 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) unpair(multiply_f16x2(pack_f16(whole_49[(((2 * i_) & 3))], whole_49[(((2 * i_ + 1) & 3))]), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))])), whole_50[2 * i_], whole_50[2 * i_ + 1]);
-                    await_reads(read_0);
+                    gathered0_ |= joined(read_0);
                 }
+                await_reads(gathered0_);
                 channel_scale_41.consumer_release(count_scale_41);
                 // cycle 288, stage 0: sub.whole_53 (tests/kernels/ttgir/centered.sm90.ttgir:98:19)
                 {
@@ -801,9 +807,10 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                     // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(nearby<0>(zero_45[((i_ & 3))])));
+                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = stored_f16(nearby<0>(zero_45[((i_ & 3))]));
                     }
                     channel_scale_41.consumer_wait(count_scale_41 + i);
+                    uint32_t gathered2_ = 0;
                     // cycle 248, stage 0: mul.whole_48 (tests/kernels/ttgir/centered.sm90.ttgir:93:19)
                     {
                         __half read_0[4];
@@ -813,7 +820,7 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) whole_48[i_] = multiply_f16x2(halves(half_of(whole[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))]));
-                        await_reads(read_0);
+                        gathered2_ |= joined(read_0);
                     }
                     // cycle 265, stage 0: mul.whole_50 (tests/kernels/ttgir/centered.sm90.ttgir:95:19)
                     {
@@ -824,8 +831,9 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) unpair(multiply_f16x2(pack_f16(whole_49[(((2 * i_) & 3))], whole_49[(((2 * i_ + 1) & 3))]), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))])), whole_50[2 * i_], whole_50[2 * i_ + 1]);
-                        await_reads(read_0);
+                        gathered2_ |= joined(read_0);
                     }
+                    await_reads(gathered2_);
                     channel_scale_41.consumer_release(count_scale_41 + i);
                     // cycle 288, stage 0: sub.whole_53 (tests/kernels/ttgir/centered.sm90.ttgir:98:19)
                     {

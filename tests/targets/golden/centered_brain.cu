@@ -288,7 +288,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                 // cycle 272, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered_brain.sm90.ttgir:94:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = to_bf16(float(nearby<0>(zero_45[((i_ & 3))])));
+                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = stored_bf16(nearby<0>(zero_45[((i_ & 3))]));
                 }
                 channel_scale_41.consumer_wait(count_scale_41);
                 // cycle 356, stage 0: mul.whole_50 (tests/kernels/ttgir/centered_brain.sm90.ttgir:95:19)
@@ -360,7 +360,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     // cycle 272, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered_brain.sm90.ttgir:94:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = to_bf16(float(nearby<0>(zero_45[((i_ & 3))])));
+                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = stored_bf16(nearby<0>(zero_45[((i_ & 3))]));
                     }
                     channel_x_29.consumer_wait(count_x_29 + i - 1);
                     // cycle 292, stage 1: dot.acc_56 (tests/kernels/ttgir/centered_brain.sm90.ttgir:101:17)
@@ -803,7 +803,7 @@ centered_kernel(__nv_bfloat16* a, int32_t* b, __nv_bfloat16* c, __nv_bfloat16* s
                 // cycle 272, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered_brain.sm90.ttgir:94:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = to_bf16(float(nearby<0>(zero_45[((i_ & 3))])));
+                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = stored_bf16(nearby<0>(zero_45[((i_ & 3))]));
                 }
                 channel_scale_41.consumer_wait(count_scale_41);
                 // cycle 356, stage 0: mul.whole_50 (tests/kernels/ttgir/centered_brain.sm90.ttgir:95:19)
@@ -875,7 +875,7 @@ centered_kernel(__nv_bfloat16* a, int32_t* b, __nv_bfloat16* c, __nv_bfloat16* s
                     // cycle 272, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered_brain.sm90.ttgir:94:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = to_bf16(float(nearby<0>(zero_45[((i_ & 3))])));
+                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = stored_bf16(nearby<0>(zero_45[((i_ & 3))]));
                     }
                     channel_x_29.consumer_wait(count_x_29 + i - 1);
                     // cycle 292, stage 1: dot.acc_56 (tests/kernels/ttgir/centered_brain.sm90.ttgir:101:17)

@@ -98,7 +98,7 @@ echoed_tma_kernel(const __grid_constant__ CUtensorMap map_b_24_v43, const __grid
                     #pragma unroll
                     for (int j = 0; j < 4; ++j) ldmatrix_x4(read_0[j], read_0_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) twill_once0_arg0[i_ / 4][i_ % 4] = pack_f16((true ? unpack_f16(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) : unpack_f16(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2)), (true ? unpack_f16(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) : unpack_f16(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                    for (int i_ = 0; i_ < 16; ++i_) twill_once0_arg0[i_ / 4][i_ % 4] = pack_f16((true ? f16_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) : f16_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2)), (true ? f16_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) : f16_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
                     await_reads(read_0);
                 }
                 // cycle 94, stage 0: dot.s_29 (tests/kernels/ttgir/echoed.sm90.ttgir:47:13)
@@ -274,7 +274,7 @@ echoed_kernel(__half* x, __half* y, float* v_p, float* o) {
                     #pragma unroll
                     for (int j = 0; j < 4; ++j) ldmatrix_x4(read_0[j], read_0_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) twill_once0_arg0[i_ / 4][i_ % 4] = pack_f16((true ? unpack_f16(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) : unpack_f16(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2)), (true ? unpack_f16(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) : unpack_f16(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                    for (int i_ = 0; i_ < 16; ++i_) twill_once0_arg0[i_ / 4][i_ % 4] = pack_f16((true ? f16_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) : f16_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2)), (true ? f16_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) : f16_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
                 }
                 // cycle 94, stage 0: dot.s_29 (tests/kernels/ttgir/echoed.sm90.ttgir:47:13)
                 {

@@ -202,7 +202,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                     __half most_49_;
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) {
-                        if (i_ % 2 == 0) { most_49_ = __half(float(most_48[(((i_ & 1)))])); } else {
+                        if (i_ % 2 == 0) { most_49_ = stored_f16(most_48[(((i_ & 1)))]); } else {
                             const float in0_ = float(most_49_);
                             const float in1_ = float(most_48[(((i_ & 1)))]);
                             const float step0_0_ = (in0_ + in1_);
@@ -311,7 +311,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                         __half most_49_;
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) {
-                            if (i_ % 2 == 0) { most_49_ = __half(float(most_48[(((i_ & 1)))])); } else {
+                            if (i_ % 2 == 0) { most_49_ = stored_f16(most_48[(((i_ & 1)))]); } else {
                                 const float in0_ = float(most_49_);
                                 const float in1_ = float(most_48[(((i_ & 1)))]);
                                 const float step0_0_ = (in0_ + in1_);
@@ -781,7 +781,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                     __half most_49_;
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) {
-                        if (i_ % 2 == 0) { most_49_ = __half(float(most_48[(((i_ & 1)))])); } else {
+                        if (i_ % 2 == 0) { most_49_ = stored_f16(most_48[(((i_ & 1)))]); } else {
                             const float in0_ = float(most_49_);
                             const float in1_ = float(most_48[(((i_ & 1)))]);
                             const float step0_0_ = (in0_ + in1_);
@@ -889,7 +889,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                         __half most_49_;
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) {
-                            if (i_ % 2 == 0) { most_49_ = __half(float(most_48[(((i_ & 1)))])); } else {
+                            if (i_ % 2 == 0) { most_49_ = stored_f16(most_48[(((i_ & 1)))]); } else {
                                 const float in0_ = float(most_49_);
                                 const float in1_ = float(most_48[(((i_ & 1)))]);
                                 const float step0_0_ = (in0_ + in1_);

@@ -89,7 +89,7 @@ spaced_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_con
                     const int32_t scale_28_ = scale_27_ * N;
                     #pragma unroll 4
                     for (int i_ = 0; i_ < 1; ++i_)
-                        if (thread.index + 128 * i_ < 64) shared_at<__half>(channel_scale_33.slot(count_scale_33 + i) + int32_t((thread.index + 128 * i_)) * 2 / 128 * 128 + swizzle<128>(0 * 128 + int32_t((thread.index + 128 * i_)) * 2 % 128)) = __half(float(*(scales + ((scale_28_ + (muli_9 + int32_t((thread.index + 128 * i_)))) * 8))));
+                        if (thread.index + 128 * i_ < 64) shared_at<__half>(channel_scale_33.slot(count_scale_33 + i) + int32_t((thread.index + 128 * i_)) * 2 / 128 * 128 + swizzle<128>(0 * 128 + int32_t((thread.index + 128 * i_)) * 2 % 128)) = stored_f16(*(scales + ((scale_28_ + (muli_9 + int32_t((thread.index + 128 * i_)))) * 8)));
                 }
                 fence_async_shared();
                 channel_scale_33.producer_commit(count_scale_33 + i);
@@ -300,7 +300,7 @@ spaced_kernel(__half* a, int8_t* b, __half* c, __half* scales, int32_t M, int32_
                     const int32_t scale_28_ = scale_27_ * N;
                     #pragma unroll 4
                     for (int i_ = 0; i_ < 1; ++i_)
-                        if (thread.index + 128 * i_ < 64) shared_at<__half>(channel_scale_33.slot(count_scale_33 + i) + int32_t((thread.index + 128 * i_)) * 2 / 128 * 128 + swizzle<128>(0 * 128 + int32_t((thread.index + 128 * i_)) * 2 % 128)) = __half(float(*(scales + ((scale_28_ + (muli_9 + int32_t((thread.index + 128 * i_)))) * 8))));
+                        if (thread.index + 128 * i_ < 64) shared_at<__half>(channel_scale_33.slot(count_scale_33 + i) + int32_t((thread.index + 128 * i_)) * 2 / 128 * 128 + swizzle<128>(0 * 128 + int32_t((thread.index + 128 * i_)) * 2 % 128)) = stored_f16(*(scales + ((scale_28_ + (muli_9 + int32_t((thread.index + 128 * i_)))) * 8)));
                 }
                 fence_async_shared();
                 channel_scale_33.producer_commit(count_scale_33 + i);

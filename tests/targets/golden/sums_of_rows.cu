@@ -93,6 +93,7 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_x_31_acc_36.consumer_wait(count_x_31_acc_36);
+                uint32_t gathered0_ = 0;
                 // cycle 0, stage 0: ext.wide_40 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:64:18)
                 {
                     uint32_t read_0[16];
@@ -101,7 +102,7 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) wide_40[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
-                    await_reads(read_0);
+                    gathered0_ |= joined(read_0);
                 }
                 // cycle 103, stage 0: mul.rows_42 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:66:18)
                 {
@@ -125,8 +126,9 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
                     for (int i_ = 0; i_ < 16; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 8192 + (((i_ >> 2) & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_) wide_39[i_] = unpack_f16(read_0[((i_ & 127)) / 2], ((i_ & 127)) % 2);
-                    await_reads(read_0);
+                    gathered0_ |= joined(read_0);
                 }
+                await_reads(gathered0_);
                 // cycle 500, stage 0: dot.acc_38 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:62:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_31_acc_36.slot(count_x_31_acc_36) + 8192, 8192);
@@ -175,6 +177,7 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
                     channel_x_31_acc_36.consumer_wait(count_x_31_acc_36 + i);
+                    uint32_t gathered2_ = 0;
                     // cycle 0, stage 0: ext.wide_40 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:64:18)
                     {
                         uint32_t read_0[16];
@@ -183,7 +186,7 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) wide_40[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
-                        await_reads(read_0);
+                        gathered2_ |= joined(read_0);
                     }
                     // cycle 103, stage 0: mul.rows_42 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:66:18)
                     {
@@ -207,8 +210,9 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
                         for (int i_ = 0; i_ < 16; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 8192 + (((i_ >> 2) & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 128; ++i_) wide_39[i_] = unpack_f16(read_0[((i_ & 127)) / 2], ((i_ & 127)) % 2);
-                        await_reads(read_0);
+                        gathered2_ |= joined(read_0);
                     }
+                    await_reads(gathered2_);
                     // cycle 500, stage 0: dot.acc_38 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:62:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_31_acc_36.slot(count_x_31_acc_36 + i) + 8192, 8192);

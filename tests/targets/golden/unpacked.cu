@@ -123,7 +123,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         for (int i_ = 0; i_ < 8; ++i_) both_9_[i_] = pack_f16(nearby<-8>(subi_10[(((2 * i_) & 15))]), nearby<-8>(subi_10[(((2 * i_ + 1) & 15))]));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<__half>(channel_both_12.slot(count_both_12 + i - 1) + ((i_ & 31)) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 32) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 7) * 8) * 128 + (((thread.lane >> 3) & 3) * 32) * 2 % 128) ^ ((i_ & 31)) * 2 % 128)) = __half((((i_ & 1)) ? unpack_f16(both_9_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2) : unpack_f16(v_both_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2)));
+                            shared_at<__half>(channel_both_12.slot(count_both_12 + i - 1) + ((i_ & 31)) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 32) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 7) * 8) * 128 + (((thread.lane >> 3) & 3) * 32) * 2 % 128) ^ ((i_ & 31)) * 2 % 128)) = (((i_ & 1)) ? f16_of(both_9_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2) : f16_of(v_both_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2));
                     }
                     fence_async_shared();
                     wgmma_wait<0>();
@@ -184,7 +184,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                     for (int i_ = 0; i_ < 8; ++i_) both_9_[i_] = pack_f16(nearby<-8>(subi_10[(((2 * i_) & 15))]), nearby<-8>(subi_10[(((2 * i_ + 1) & 15))]));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<__half>(channel_both_12.slot(count_both_12 + n - 1) + ((i_ & 31)) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 32) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 7) * 8) * 128 + (((thread.lane >> 3) & 3) * 32) * 2 % 128) ^ ((i_ & 31)) * 2 % 128)) = __half((((i_ & 1)) ? unpack_f16(both_9_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2) : unpack_f16(v_both_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2)));
+                        shared_at<__half>(channel_both_12.slot(count_both_12 + n - 1) + ((i_ & 31)) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 32) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 7) * 8) * 128 + (((thread.lane >> 3) & 3) * 32) * 2 % 128) ^ ((i_ & 31)) * 2 % 128)) = (((i_ & 1)) ? f16_of(both_9_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2) : f16_of(v_both_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2));
                 }
                 fence_async_shared();
                 wgmma_wait<0>();

@@ -3,9 +3,9 @@
 A kernel that loads indices, decay factors or packed weights one iteration ahead by hand carries what it
 loaded, or a view of it. The schedule loads ahead anyway, and what is carried would have to stay in the group
 that reads it, which a tile that another group copies can not. Takes a module; gives the same in which each
-iteration loads the tile again, with the addresses and the mask of the iteration before, and the first one
-takes the initial value. Only where these follow from the induction variable alone, and the loop stores
-nothing through the same arguments. Lines stay where they are.
+iteration loads the tile again, with the addresses and the mask of the iteration before. The first one takes
+the initial value, unless that is what the load gives there as well. Only where these follow from the
+induction variable alone, and the loop stores nothing through the same arguments. Lines stay where they are.
 """
 
 import re
@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from twill.extract.dependence.loops import loops
+from twill.extract.rewrite.before_first import BeforeFirst
 from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, compared, edited, mentions, text_of
 from twill.extract.rewrite.induction import renumbered, without_carried, without_stale, yielding
+from twill.extract.rewrite.makers import Makers
 from twill.extract.rewrite.predication import truths, with_operands
 from twill.extract.rewrite.type_text import type_text
 from twill.ir.loop import Carried, Loop, Module, Op, Scalar, Tensor, Value
@@ -32,6 +34,8 @@ class _Prefetched:
     carried: Carried
     cone: tuple[Op, ...]
     """What the next iteration's tile follows from, in order: its load, and views of that at last."""
+    throughout: bool
+    """The first iteration loads what the loop starts from, and no later one masks the load."""
 
     @property
     def loads(self) -> tuple[Op, ...]:
@@ -65,10 +69,24 @@ def _prefetched(module: Module, loop: Loop) -> Iterator[_Prefetched]:
         used = any(user is last for user in users.get(carried.arg.id, ()))
         if not ops or used or users.get(carried.result.id) or not _tile(module, carried.arg):
             continue
-        one = _Prefetched(position, carried, ops)
+        one = _Prefetched(position, carried, ops, _throughout(loop, everywhere, ops, carried))
         read = {_beginning(everywhere, load) for load in one.loads}
         if not stores or (None not in read | written and not read & written):
             yield one
+
+
+def _throughout(loop: Loop, everywhere: Mapping[int, Op], ops: tuple[Op, ...], carried: Carried) -> bool:
+    """Whether the load, an iteration before the first, gives what the loop starts from. Nothing may be stored
+    through the same argument between the two."""
+    loads = [op for op in ops if role(op) == "pointer_load"]
+    stores = [op for op in loop.function.walk() if writes_global(op)]
+    first, *others = loads
+    written = {_beginning(everywhere, op) for op in stores}
+    begins = _beginning(everywhere, first)
+    if others or (stores and (None in written | {begins} or begins in written)):
+        return False
+    views = ops[ops.index(first) + 1 :]
+    return BeforeFirst(loop, Makers(everywhere)).same(first, views, carried.init)
 
 
 def _loaded(makers: Mapping[int, Op], op: Op) -> bool:
@@ -157,6 +175,9 @@ def _lines(module: Module, loop: Loop, found: tuple[_Prefetched, ...], number: i
     yield f"{before} = {named('subtract')} {now}, {loop.step.name} : {kind}"
     yield f"{later} = {compared('ne', now, loop.lower.name, kind)}"
     for one in found:
+        if one.throughout:
+            yield from _unconditional(module, one, {now: before}, number)
+            continue
         yield from _one(module, one, {now: before}, later, f"%twill_before{number}_{one.position}_")
         mask = truths(module, one.carried.arg.type)
         choice = f"{_current(number, one)}_later"
@@ -168,15 +189,29 @@ def _lines(module: Module, loop: Loop, found: tuple[_Prefetched, ...], number: i
         )
 
 
+def _unconditional(
+    module: Module, one: _Prefetched, renamed: Mapping[str, str], number: int
+) -> Iterator[str]:
+    """The cone again, for the iteration before; the load of the tile without a mask."""
+    rename = _renaming(one, renamed, f"%twill_before{number}_{one.position}_", _current(number, one))
+    for op in one.cone:
+        text = rename(text_of(module, op))
+        loads = role(op) == "pointer_load"
+        yield with_operands(text, [rename(op.operands[0].name)]) if loads else text
+
+
+def _renaming(one: _Prefetched, renamed: Mapping[str, str], prefix: str, last: str) -> Callable[[str], str]:
+    """A text of the cone with other names: `prefix` and a number for its results, `last` for that of all."""
+    results = [op.result.name for op in one.cone]
+    names = {**renamed, **{name: f"{prefix}{i}" for i, name in enumerate(results)}, results[-1]: last}
+    return lambda text: re.sub(_NAME, lambda found: names.get(found.group(), found.group()), text)
+
+
 def _one(
     module: Module, one: _Prefetched, renamed: Mapping[str, str], later: str, prefix: str
 ) -> Iterator[str]:
     """The cone again, for the iteration before; its loads under the condition that there is one."""
-    names = {**renamed, **{op.result.name: f"{prefix}{i}" for i, op in enumerate(one.cone)}}
-
-    def rename(text: str) -> str:
-        return re.sub(_NAME, lambda found: names.get(found.group(), found.group()), text)
-
+    rename = _renaming(one, renamed, prefix, f"{prefix}{len(one.cone) - 1}")
     for i, op in enumerate(one.cone):
         if role(op) == "pointer_load":
             which = "" if op is one.loads[-1] else str(i)

@@ -16,7 +16,7 @@ from twill.ir.loop import Op, Tensor, Value, users_of
 from twill.ops.table import is_elementwise, lookup
 from twill.ops.values import element
 from twill.targets.cuda.expressions import argument
-from twill.targets.cuda.register_tiles import PACK, AnyPoint, Elements
+from twill.targets.cuda.register_tiles import PACK, AnyPoint, Elements, element_of
 
 HALF, BRAIN, FLOAT = "f16", "bf16", "f32"
 
@@ -62,6 +62,8 @@ def _word(pack: str, low: str, high: str) -> str:
     if None not in halves:
         return f"halves(half_of({halves[0]}), half_of({halves[1]}))"
     stored = [argument("float", text) for text in (low, high)]
+    if None in stored:
+        stored = [element_of(pack, text) for text in (low, high)]
     return _packed(pack, low, high) if None in stored else f"{pack}({stored[0]}, {stored[1]})"
 
 

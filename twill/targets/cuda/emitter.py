@@ -6,9 +6,9 @@ from typing import Protocol
 
 from twill.ir.effects import at
 from twill.ir.loop import Op, TensorDesc
-from twill.ir.operands import At, Iteration, Read, Register, Write
+from twill.ir.operands import At, Iteration, Read, Register, Slot, Write
 from twill.ir.program import Program, WarpProgram
-from twill.ir.statements import InitializeCarried, MmaIssue, Pipelined, Statement, walk
+from twill.ir.statements import Compute, InitializeCarried, MmaIssue, Pipelined, Statement, walk
 from twill.targets.cuda.copies import Hoisted
 from twill.targets.cuda.element_pairs import fused
 from twill.targets.cuda.elements import iteration, variable
@@ -17,7 +17,7 @@ from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.names import tensor_map
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions
 from twill.targets.cuda.register_loads import Kept
-from twill.targets.cuda.scope import Scope, ScratchHalves
+from twill.targets.cuda.scope import Scope, ScratchHalves, awaited
 from twill.targets.cuda.shared_tiles import boxed
 from twill.targets.cuda.tiled_corners import FixedCorner
 from twill.targets.cuda.tiled_loads import TiledLoad
@@ -106,6 +106,10 @@ class Emitter:
     """One instruction computes two float32 elements."""
     halves: ScratchHalves = field(default_factory=ScratchHalves)
     """Of the statements that are printed."""
+    gathered: Mapping[Slot, str] = field(default_factory=dict[Slot, str])
+    """By slot: the variable that the statement which is printed joins its reads to."""
+    gathers: int = 0
+    """How many such variables there are so far."""
 
     def scope(
         self,
@@ -136,6 +140,16 @@ class Emitter:
             scope.values[value] = induction(iteration(at.iteration) if at else "i")
         scope.bind(reads, map(self.program.op, ops))
         return scope
+
+    def awaits(self, it: Compute, slot: Slot) -> bool:
+        """Whether reads of a slot are awaited at the end of a statement."""
+        late = not any(self.program.op(index).regions for index in it.ops)
+        return late and awaited(self.program, self.group, slot, self.beside_copies)
+
+    def awaited(self, slot: Slot, name: str) -> str:
+        """What has been read of a slot has arrived, or is joined to what other statements read there."""
+        word = self.gathered.get(slot)
+        return f"{word} |= joined({name});" if word else f"await_reads({name});"
 
     def comment(self, at: At, ops: Sequence[int], name: str) -> str:
         """The line above a statement: when it stands in the schedule, and where its operation in the text."""

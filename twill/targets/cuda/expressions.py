@@ -72,6 +72,22 @@ def argument(function: str, text: str) -> str | None:
     return text[len(function) + 1 : -1] if _enclosed(text, escape(function)) else None
 
 
+def choice(text: str) -> tuple[str, str, str] | None:
+    """The condition of a text that is one conditional expression in parentheses, and what it chooses between;
+    None for another text."""
+    inner, depth = bare(text), 0
+    at = dict[str, list[int]]({"?": [], ":": []})
+    for place, character in enumerate(inner):
+        depth += (character in "([{") - (character in ")]}")
+        if not depth and character in at and inner[place - 1 : place + 2] == f" {character} ":
+            at[character].append(place)
+    match at["?"], at[":"]:
+        case [first], [second] if inner != text and first < second:
+            return inner[:first].strip(), inner[first + 1 : second].strip(), inner[second + 1 :].strip()
+        case _:
+            return None
+
+
 def needed(declarations: Sequence[str], lines: Sequence[str]) -> list[str]:
     """The declarations, one a line, of what the lines use, in order."""
     kept = list(lines)

@@ -55,8 +55,8 @@ def c_name(name: str) -> str:
 
 
 _TEMPORARIES = """
-at b bi bits chains chunk from g i in inside inverse j k line read row s scan step to together turn u usual v
-words
+at b bi bits chains chunk from g gathered i in inside inverse j k line read row s scan step to together
+turn u usual v words
 """
 TEMPORARIES = frozenset(_TEMPORARIES.split())
 """Variables of the generator inside of one operation, without the `_` or the number at their end."""
@@ -112,7 +112,7 @@ nearby neighbours of_block of_first of_programs opaque_false
 ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
 read_warp_index registers_decrease registers_fence registers_increase resident_blocks saturate
 scheduling_fence shared_address shared_at shift_left shift_right sqrt_approx stmatrix_x4
-stmatrix_x4_transposed
+stmatrix_x4_transposed stored_bf16 stored_f16
 store_elements store_pair
 store_neighbours store_shared store_words store_words_anywhere subtract_pair swizzle
 tensor_map tensor_map_pitch tensor_map_replace

@@ -42,7 +42,7 @@ def computed(emitter: Emitter, it: Compute, first: Sequence[int] = ()) -> tuple[
         if op.index not in first:
             execute(scope, op)
     scope.assign(write for write in it.writes if write.value not in made)
-    awaited = [f"await_reads({name});" for name in scope.unawaited or ()]
+    awaited = [emitter.awaited(slot, name) for slot, name in scope.unawaited or ()]
     head = emitter.comment(it.at, it.ops, it.node)
     return head, scope.lines[:behind], [*scope.lines[behind:], *awaited]
 

@@ -11,7 +11,7 @@ from typing import TypeAlias, overload
 
 from twill.ir.loop import Scalar, Tensor, TensorDesc, Type
 from twill.ops.c import c_type
-from twill.targets.cuda.expressions import argument, atom
+from twill.targets.cuda.expressions import argument, atom, choice
 from twill.targets.cuda.fragments import Fragment, axes, holding, registers
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
 from twill.targets.cuda.linear_tiles import Spread, literal
@@ -20,6 +20,8 @@ PACK = {"f16": "pack_f16", "bf16": "pack_bf16", "f8E4M3FN": "pack_e4m3", "f8E5M2
 """Element types kept packed in registers, with the word that packs two."""
 OF_WORD = {"pack_f16": "f16_of", "pack_bf16": "bf16_of"}
 """By the word that packs two elements, that which gives one of them as it is stored."""
+AS_STORED = {"pack_f16": "stored_f16", "pack_bf16": "stored_bf16"}
+"""By the word that packs two elements, that which leaves one as it is where it is stored so."""
 BITS = {"f16": 16, "bf16": 16, "f32": 32, "f8E4M3FN": 8, "f8E5M2": 8}
 
 
@@ -257,11 +259,24 @@ def cast(type: Type, text: str) -> str:
     dtype = type.dtype if isinstance(type, Tensor) else type
     if not isinstance(dtype, Scalar) or dtype.name not in PACK:
         return text
-    pack = PACK[dtype.name]
-    if pack in OF_WORD and (half := argument(f"un{pack}", text)) is not None:
-        return f"{OF_WORD[pack]}({half})"
     kind = c_type(type)
     read = argument("float", text) or ""
     if argument(f"shared_at<{kind}>", read) is not None:
         return read
-    return f"{ROUNDED.get(dtype.name, kind)}({text})"
+    return element_of(PACK[dtype.name], text) or f"{ROUNDED.get(dtype.name, kind)}({text})"
+
+
+def element_of(pack: str, text: str) -> str | None:
+    """A number as it is stored, where that rounds nothing: it is in a word, or was stored, or is one of two
+    such. None for other numbers."""
+    if pack not in OF_WORD:
+        return None
+    if (half := argument(f"un{pack}", text)) is not None:
+        return f"{OF_WORD[pack]}({half})"
+    if (stored := argument("float", text)) is not None:
+        return f"{AS_STORED[pack]}({stored})"
+    if (found := choice(text)) is None:
+        return None
+    condition, *both = found
+    first, second = (element_of(pack, one) for one in both)
+    return None if first is None or second is None else f"({condition} ? {first} : {second})"

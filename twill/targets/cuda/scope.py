@@ -144,9 +144,9 @@ class Scope:
     """Each thread keeps the result of a reduction of its own elements: a later statement finalizes it."""
     beside_copies: frozenset[tuple[str, int]] = frozenset()
     """Tensors that TMA loads to slots which threads copy to, too: channel and number."""
-    unawaited: list[str] | None = None
-    """Reads to be awaited at the end of the statement, so that each needs a register only until it is used;
-    None: each is awaited at once, as what is read inside of braces must be."""
+    unawaited: list[tuple[Slot, str]] | None = None
+    """Reads of slots to be awaited at the end of the statement, so that each needs a register only until it
+    is used; None: each is awaited at once, as what is read inside of braces must be."""
     loads: dict[int, tuple[Read, Slot]] = field(default_factory=dict[int, "tuple[Read, Slot]"])
     """Tiles in slots that are read in the layouts which they are converted to, by value id."""
     halves: ScratchHalves = field(default_factory=ScratchHalves)
@@ -283,15 +283,12 @@ class Scope:
         return held(name, tile)
 
     def _awaited(self, slot: Slot, name: str) -> list[str]:
-        """Reads of a slot that TMA fills again have arrived before the slot is released, where the group's
-        threads access global memory: behind such accesses reads may be late."""
-        waits = self.group.id in accessing_memory(self.program)
-        beside = (slot.channel, slot.tensor) in self.beside_copies
-        if not waits or not (beside or self.program.channel(slot.channel).filled_by == "tma"):
+        """Reads of a slot have arrived before it is released, where that must be waited for."""
+        if not awaited(self.program, self.group, slot, self.beside_copies):
             return []
         if self.unawaited is None:
             return [f"await_reads({name});"]
-        self.unawaited.append(name)
+        self.unawaited.append((slot, name))
         return []
 
     def _scalar_at(self, value: Value, slot: Slot) -> str:
@@ -447,6 +444,15 @@ class Scope:
 
 MEMORY: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic", "atomic_exchange"})
 """What threads do in global memory."""
+
+
+def awaited(
+    program: Program, group: WarpProgram, slot: Slot, beside_copies: frozenset[tuple[str, int]]
+) -> bool:
+    """Whether reads of a slot must have arrived before it is released: TMA fills it again, and the group's
+    threads access global memory, behind which reads may be late."""
+    by_tma = (slot.channel, slot.tensor) in beside_copies or program.channel(slot.channel).filled_by == "tma"
+    return by_tma and group.id in accessing_memory(program)
 
 
 @cache

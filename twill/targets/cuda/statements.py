@@ -42,6 +42,7 @@ from twill.ir.statements import (
     through_registers,
 )
 from twill.ops.c import c_type
+from twill.targets.cuda.awaited_reads import together
 from twill.targets.cuda.barriers import (
     barrier_arrive,
     barrier_wait,
@@ -114,7 +115,7 @@ def printed(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
 
 def _in_order(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
     if not any(isinstance(one, Pipelined) for one in statements):
-        return [line for one in statements for line in _one(emitter, one)]
+        return _awaiting_together(emitter, statements)
     lines, index = list[str](), 0
     while index < len(statements):
         before = before_loop(emitter.program, statements[index:])
@@ -122,6 +123,22 @@ def _in_order(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
         one = statements[index]
         lines += _behind_loads(emitter, before, one) if isinstance(one, Pipelined) else _one(emitter, one)
         index += 1
+    return lines
+
+
+def _awaiting_together(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
+    """Statements none of which is a pipelined loop; those that read one slot await their reads together."""
+    lines = list[str]()
+    shared = together(statements, emitter.awaits)
+    words = {one: one.word(emitter.gathers + number) for number, one in enumerate(shared)}
+    emitter.gathers += len(words)
+    for position, statement in enumerate(statements):
+        own = {one: word for one, word in words.items() if position in one.statements}
+        lines += [f"uint32_t {word} = 0;" for one, word in own.items() if position == one.statements[0]]
+        emitter.gathered = {one.slot: word for one, word in own.items()}
+        lines += _one(emitter, statement)
+        lines += [f"await_reads({word});" for one, word in own.items() if position == one.statements[-1]]
+    emitter.gathered = {}
     return lines
 
 

@@ -1,10 +1,11 @@
 """Operands of wgmma in registers that a loop reads in every iteration and never writes.
 
-ptxas 12.9 and 13.0 (13.4 does not) may take such an operand for constant in the loop, copy it to the registers
-of the instruction in front of the loop, and give the same registers to other values inside: from the second
-iteration on the MMA reads those. (vLLM's attention with relative positions: the queries' registers held
-probabilities.) Takes the statements of a loop; gives them with a `SchedulingFence` on these operands, behind
-which the compiler can no longer know their value: they are carried round the loop like any other.
+ptxas 12.9 and 13.0 (13.4 does not) may take such an operand for constant in the loop, copy it to the
+registers of the instruction in front of the loop, and give the same registers to other values inside: from
+the second iteration on the MMA reads those. (vLLM's attention with relative positions: the queries'
+registers held probabilities.) Takes the statements of a loop; gives them with a `SchedulingFence` on these
+operands, behind which the compiler can no longer know their value: they are carried round the loop like any
+other.
 """
 
 from collections.abc import Iterator, Sequence

@@ -268,6 +268,18 @@ __device__ __forceinline__ __nv_bfloat16 bf16_of(uint32_t packed, int half) {
     return __ushort_as_bfloat16(static_cast<uint16_t>(packed >> 16 * half));
 }
 
+/// A number as it is stored; one that is stored so is not converted to float32 and back.
+template <class Number>
+__device__ __forceinline__ __half stored_f16(Number number) {
+    return __half(float(number));
+}
+__device__ __forceinline__ __half stored_f16(__half number) { return number; }
+template <class Number>
+__device__ __forceinline__ __nv_bfloat16 stored_bf16(Number number) {
+    return to_bf16(float(number));
+}
+__device__ __forceinline__ __nv_bfloat16 stored_bf16(__nv_bfloat16 number) { return number; }
+
 /// A word of two halves.
 __device__ __forceinline__ uint32_t halves(uint32_t low, uint32_t high) { return low | high << 16; }
 
