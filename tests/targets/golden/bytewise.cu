@@ -13,7 +13,7 @@ TWILL_WGMMA_8(64, e4m3, e4m3)
 using namespace twill;
 
 __global__ void __launch_bounds__(256, 2)
-bytewise_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __nv_fp8_e4m3* b_0, float* c, int32_t which, int32_t K) {
+bytewise_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __nv_fp8_e4m3* other, float* c, int32_t which, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     const Channel<4, 4096, Filling::cp_async> channel_x_22{memory, memory + 40960};
@@ -42,7 +42,7 @@ bytewise_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __nv_fp8_e4m3* b_0, float* c
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 64;
             const bool cmpi_8_ = which == 0;
-            __nv_fp8_e4m3* const select_9_ = cmpi_8_ ? b_0 : b;
+            __nv_fp8_e4m3* const select_9_ = cmpi_8_ ? other : b;
             bitcast_10 = (int8_t*)(a);
             bitcast_11 = (int8_t*)(select_9_);
         }
@@ -293,8 +293,8 @@ bytewise_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __nv_fp8_e4m3* b_0, float* c
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
-bytewise_launch(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __nv_fp8_e4m3* b_0, float* c, int32_t which, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+bytewise_launch(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __nv_fp8_e4m3* other, float* c, int32_t which, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
     if (const cudaError_t status = allow_shared_memory<bytewise_kernel>(42144)) return status;
-    bytewise_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 42144, stream>>>(a, b, b_0, c, which, K);
+    bytewise_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 42144, stream>>>(a, b, other, c, which, K);
     return cudaGetLastError();
 }

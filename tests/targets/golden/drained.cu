@@ -40,6 +40,7 @@ drained_kernel(const __grid_constant__ CUtensorMap map_k_desc_1, __half* q, __ha
         int32_t left_21;
         int32_t left_v34;
         uint32_t x_11[4][4];
+        const bool opaque = opaque_false();
         // divsi.0 (tests/kernels/ttgir/drained.sm90.ttgir:50:10)
         {
             {
@@ -116,6 +117,7 @@ drained_kernel(const __grid_constant__ CUtensorMap map_k_desc_1, __half* q, __ha
                         channel_acc_25.consumer_release(position1_acc_25);
                         wgmma_wait<0>();
                         registers_fence(acc_22);
+                        scheduling_fence(opaque, x_11);
                         position_acc_25.advance();
                         position1_acc_25.advance();
                     }

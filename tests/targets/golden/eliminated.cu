@@ -36,6 +36,7 @@ eliminated_kernel(float* a, float* o, int32_t N) {
         float z[32];
         float z_age1[32];
         uint32_t z_15[4][4];
+        const bool opaque = opaque_false();
         // load.x_11 (tests/kernels/ttgir/eliminated.sm90.ttgir:30:13)
         {
             {
@@ -135,6 +136,7 @@ eliminated_kernel(float* a, float* o, int32_t N) {
                     registers_fence(z_age1);
                     wgmma_wait<0>();
                     registers_fence(twill_once0_arg0);
+                    scheduling_fence(opaque, y_14);
                     // cycle 114, stage 0: dot.z (tests/kernels/ttgir/eliminated.sm90.ttgir:55:6)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_13.slot(count_y_13 + i), 8192);

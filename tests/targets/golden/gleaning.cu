@@ -431,6 +431,7 @@ gleaning_kernel(__half* q, __half* k, __half* v, __half* o, int32_t* flags, int3
         float w_23_then0_age1[32];
         float w_then0[32];
         uint32_t x_10[4][4];
+        const bool opaque = opaque_false();
         // load.x_10 (tests/kernels/ttgir/gleaning.sm90.ttgir:32:13)
         {
             {
@@ -666,6 +667,7 @@ gleaning_kernel(__half* q, __half* k, __half* v, __half* o, int32_t* flags, int3
                     fence_async_shared();
                     wgmma_wait<0>();
                     registers_fence(s_22_then0);
+                    scheduling_fence(opaque, x_10);
                 }
                 channel_s_19_then0.consumer_release(count_s_19_then0 + n - 2);
                 channel_acc_28_then0.consumer_wait(count_acc_28_then0 + n - 4);
@@ -923,6 +925,7 @@ gleaning_kernel(__half* q, __half* k, __half* v, __half* o, int32_t* flags, int3
                     }
                     wgmma_wait<0>();
                     registers_fence(s_22_then0);
+                    scheduling_fence(opaque, x_10);
                     channel_s_19_then0.consumer_release(count_s_19_then0 + i);
                     // cycle 1039, stage 0: mul.w_then0 (tests/kernels/ttgir/gleaning.sm90.ttgir:53:12)
                     {

@@ -338,6 +338,7 @@ hopped_tma_kernel(const __grid_constant__ CUtensorMap map_y_41, __half* a, __hal
         float acc_46[32];
         float convert_layout_6[32];
         uint32_t x_25[4][4];
+        const bool opaque = opaque_false();
         // load.x_25 (tests/kernels/ttgir/hopped.sm90.ttgir:47:13)
         {
             {
@@ -415,6 +416,7 @@ hopped_tma_kernel(const __grid_constant__ CUtensorMap map_y_41, __half* a, __hal
                     channel_acc_44.consumer_release(count_acc_44 + i - 3);
                     wgmma_wait<0>();
                     registers_fence(acc_45);
+                    scheduling_fence(opaque, x_25);
                 }
                 channel_y_41.consumer_wait(count_y_41 + n - 2);
                 #pragma unroll
@@ -523,6 +525,7 @@ hopped_tma_kernel(const __grid_constant__ CUtensorMap map_y_41, __half* a, __hal
                     }
                     wgmma_wait<0>();
                     registers_fence(acc_45);
+                    scheduling_fence(opaque, x_25);
                     channel_y_41.consumer_release(count_y_41 + i);
                     channel_acc_44.consumer_wait(count_acc_44 + i);
                     // cycle 1022, stage 0: select.acc_46 (tests/kernels/ttgir/hopped.sm90.ttgir:69:17)
@@ -908,6 +911,7 @@ hopped_kernel(__half* a, __half* b, float* c, int32_t* leaps, int32_t N) {
         float acc_46[32];
         float convert_layout_6[32];
         uint32_t x_25[4][4];
+        const bool opaque = opaque_false();
         // load.x_25 (tests/kernels/ttgir/hopped.sm90.ttgir:47:13)
         {
             {
@@ -987,6 +991,7 @@ hopped_kernel(__half* a, __half* b, float* c, int32_t* leaps, int32_t N) {
                     channel_acc_44.consumer_release(count_acc_44 + i - 3);
                     wgmma_wait<0>();
                     registers_fence(acc_45);
+                    scheduling_fence(opaque, x_25);
                 }
                 channel_y_41.consumer_wait(count_y_41 + n - 2);
                 fence_async_shared();
@@ -1098,6 +1103,7 @@ hopped_kernel(__half* a, __half* b, float* c, int32_t* leaps, int32_t N) {
                     }
                     wgmma_wait<0>();
                     registers_fence(acc_45);
+                    scheduling_fence(opaque, x_25);
                     channel_y_41.consumer_release(count_y_41 + i);
                     channel_acc_44.consumer_wait(count_acc_44 + i);
                     // cycle 1022, stage 0: select.acc_46 (tests/kernels/ttgir/hopped.sm90.ttgir:69:17)

@@ -113,6 +113,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
         float p_48[32];
         uint32_t x_17[8][4];
         uint32_t y_22[8][4];
+        const bool opaque = opaque_false();
         // load.y_22 (tests/kernels/ttgir/query_gradient.sm90.ttgir:58:13)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -238,6 +239,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                     }
                     wgmma_wait<1>();
                     registers_fence(p_40);
+                    scheduling_fence(opaque, x_17, y_22);
                     // cycle 263, stage 0: mul.p_41 (tests/kernels/ttgir/query_gradient.sm90.ttgir:80:15)
                     {
                         #pragma unroll
@@ -440,6 +442,7 @@ query_gradient_kernel(__half* q, __half* k, __half* v, __half* g, float* dq, int
         float p_48[32];
         uint32_t x_17[8][4];
         uint32_t y_22[8][4];
+        const bool opaque = opaque_false();
         // load.y_22 (tests/kernels/ttgir/query_gradient.sm90.ttgir:58:13)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -568,6 +571,7 @@ query_gradient_kernel(__half* q, __half* k, __half* v, __half* g, float* dq, int
                     }
                     wgmma_wait<1>();
                     registers_fence(p_40);
+                    scheduling_fence(opaque, x_17, y_22);
                     // cycle 263, stage 0: mul.p_41 (tests/kernels/ttgir/query_gradient.sm90.ttgir:80:15)
                     {
                         #pragma unroll

@@ -119,6 +119,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
         float p_49[16];
         uint32_t x_17[8][4];
         uint32_t y_22[8][4];
+        const bool opaque = opaque_false();
         // load.y_22 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:58:13)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -279,6 +280,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                     wgmma_wait<0>();
                     registers_fence(acc_29);
                     registers_fence(p_40);
+                    scheduling_fence(opaque, x_17, y_22);
                     // cycle 145, stage 0: dot.p_47 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:86:15)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_46.slot(count_p_46 + i));
@@ -488,6 +490,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
         float p_49[16];
         uint32_t x_17[8][4];
         uint32_t y_22[8][4];
+        const bool opaque = opaque_false();
         // load.y_22 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:58:13)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -648,6 +651,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                     wgmma_wait<0>();
                     registers_fence(acc_29);
                     registers_fence(p_40);
+                    scheduling_fence(opaque, x_17, y_22);
                     // cycle 145, stage 0: dot.p_47 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:86:15)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_p_46.slot(count_p_46 + i));

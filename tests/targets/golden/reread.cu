@@ -138,6 +138,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
         float p_26[32];
         float s[32];
         float twill_once0_arg0[32];
+        const bool opaque = opaque_false();
         // make_range.3 (tests/kernels/ttgir/reread.sm90.ttgir:30:10)
         {
             get_program_id_0 = int32_t(blockIdx.x);
@@ -414,13 +415,11 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                 }
                 wgmma_wait<0>();
                 registers_fence(twill_once0_arg0);
-                auto position_z_19 = channel_z_19.position(count_z_19 + 1);
-                auto position1_z_19 = channel_z_19.position(count_z_19);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_z_19.consumer_wait(position_z_19);
+                    channel_z_19.consumer_wait(count_z_19 + i);
                     // cycle 0, stage 0: dot.p_23 (tests/kernels/ttgir/reread.sm90.ttgir:88:9)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_19.slot(position_z_19), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_19.slot(count_z_19 + i), 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, p_22[0], descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, p_22[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -428,11 +427,10 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, p_22[3], descriptor_advance(descriptor_b, 6144), 1);
                         wgmma_commit();
                     }
-                    channel_z_19.consumer_release(position1_z_19);
+                    channel_z_19.consumer_release(count_z_19 + i - 1);
                     wgmma_wait<0>();
                     registers_fence(twill_once0_arg0);
-                    position_z_19.advance();
-                    position1_z_19.advance();
+                    scheduling_fence(opaque, p_22);
                 }
                 channel_z_19.consumer_release(count_z_19 + n - 1);
             }
@@ -718,6 +716,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
         float p_26[32];
         float s[32];
         float twill_once0_arg0[32];
+        const bool opaque = opaque_false();
         // make_range.3 (tests/kernels/ttgir/reread.sm90.ttgir:30:10)
         {
             get_program_id_0 = int32_t(blockIdx.x);
@@ -993,14 +992,12 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                 }
                 wgmma_wait<0>();
                 registers_fence(twill_once0_arg0);
-                auto position_z_19 = channel_z_19.position(count_z_19 + 1);
-                auto position1_z_19 = channel_z_19.position(count_z_19);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_z_19.consumer_wait(position_z_19);
+                    channel_z_19.consumer_wait(count_z_19 + i);
                     fence_async_shared();
                     // cycle 0, stage 0: dot.p_23 (tests/kernels/ttgir/reread.sm90.ttgir:88:9)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_19.slot(position_z_19), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_19.slot(count_z_19 + i), 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, p_22[0], descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, p_22[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -1008,11 +1005,10 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, p_22[3], descriptor_advance(descriptor_b, 6144), 1);
                         wgmma_commit();
                     }
-                    channel_z_19.consumer_release(position1_z_19);
+                    channel_z_19.consumer_release(count_z_19 + i - 1);
                     wgmma_wait<0>();
                     registers_fence(twill_once0_arg0);
-                    position_z_19.advance();
-                    position1_z_19.advance();
+                    scheduling_fence(opaque, p_22);
                 }
                 channel_z_19.consumer_release(count_z_19 + n - 1);
             }

@@ -190,6 +190,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
         uint32_t s_35[8][4];
         uint32_t total_37[16];
         uint32_t x_15[8][4];
+        const bool opaque = opaque_false();
         // load.x_15 (tests/kernels/ttgir/scored.sm90.ttgir:66:13)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -371,6 +372,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     }
                     wgmma_wait<0>();
                     registers_fence(s);
+                    scheduling_fence(opaque, x_15);
                     channel_y_32.consumer_release(count_y_32 + i);
                     // cycle 383, stage 0: max.s_34 (tests/kernels/ttgir/scored.sm90.ttgir:95:15)
                     {
@@ -497,6 +499,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     }
                     wgmma_wait<0>();
                     registers_fence(s);
+                    scheduling_fence(opaque, x_15);
                     // cycle 383, stage 0: max.s_34 (tests/kernels/ttgir/scored.sm90.ttgir:95:15)
                     {
                         #pragma unroll
@@ -700,6 +703,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
         uint32_t s_35[8][4];
         uint32_t total_37[16];
         uint32_t x_15[8][4];
+        const bool opaque = opaque_false();
         // load.x_15 (tests/kernels/ttgir/scored.sm90.ttgir:66:13)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -881,6 +885,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     }
                     wgmma_wait<0>();
                     registers_fence(s);
+                    scheduling_fence(opaque, x_15);
                     channel_y_32.consumer_release(count_y_32 + i);
                     // cycle 383, stage 0: max.s_34 (tests/kernels/ttgir/scored.sm90.ttgir:95:15)
                     {
@@ -1007,6 +1012,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     }
                     wgmma_wait<0>();
                     registers_fence(s);
+                    scheduling_fence(opaque, x_15);
                     // cycle 383, stage 0: max.s_34 (tests/kernels/ttgir/scored.sm90.ttgir:95:15)
                     {
                         #pragma unroll

@@ -510,6 +510,7 @@ sieved_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_con
                     wgmma_wait<0>();
                     registers_fence(acc);
                     registers_fence(scores_44_part);
+                    scheduling_fence(opaque, x_17);
                     // cycle 306, stage 3: trunc.acc_55 (tests/kernels/ttgir/sieved.sm90.ttgir:97:17)
                     {
                         #pragma unroll
@@ -743,6 +744,7 @@ sieved_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_con
                     }
                     wgmma_wait<0>();
                     registers_fence(scores_44_part);
+                    scheduling_fence(opaque, x_17);
                     channel_y_35.consumer_release(count_y_35 + i);
                     // cycle 376, stage 0: add.scores_44 (tests/kernels/ttgir/sieved.sm90.ttgir:82:20)
                     {
@@ -1396,6 +1398,7 @@ sieved_kernel(__half* q, __half* k, __half* v, __half* o, int32_t M, int32_t N) 
                     wgmma_wait<0>();
                     registers_fence(acc);
                     registers_fence(scores_44_part);
+                    scheduling_fence(opaque, x_17);
                     // cycle 306, stage 3: trunc.acc_55 (tests/kernels/ttgir/sieved.sm90.ttgir:97:17)
                     {
                         #pragma unroll
@@ -1634,6 +1637,7 @@ sieved_kernel(__half* q, __half* k, __half* v, __half* o, int32_t M, int32_t N) 
                     }
                     wgmma_wait<0>();
                     registers_fence(scores_44_part);
+                    scheduling_fence(opaque, x_17);
                     channel_y_35.consumer_release(count_y_35 + i);
                     // cycle 376, stage 0: add.scores_44 (tests/kernels/ttgir/sieved.sm90.ttgir:82:20)
                     {

@@ -155,6 +155,7 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
         uint32_t truncf_3[4][4];
         float twill_once0_arg0[32];
         float twill_once1_arg0[32];
+        const bool opaque = opaque_false();
         // make_range.2 (tests/kernels/ttgir/surrounded.sm90.ttgir:30:10)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -293,6 +294,7 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                     channel_z_46.consumer_release(count_z_46 + i - 1);
                     wgmma_wait<0>();
                     registers_fence(twill_once1_arg0);
+                    scheduling_fence(opaque, q_52);
                 }
                 channel_z_46.consumer_release(count_z_46 + n - 1);
             }
@@ -513,6 +515,7 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
         uint32_t truncf_3[4][4];
         float twill_once0_arg0[32];
         float twill_once1_arg0[32];
+        const bool opaque = opaque_false();
         // make_range.2 (tests/kernels/ttgir/surrounded.sm90.ttgir:30:10)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -654,6 +657,7 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                     channel_z_46.consumer_release(count_z_46 + i - 1);
                     wgmma_wait<0>();
                     registers_fence(twill_once1_arg0);
+                    scheduling_fence(opaque, q_52);
                 }
                 channel_z_46.consumer_release(count_z_46 + n - 1);
             }

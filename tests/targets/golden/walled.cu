@@ -103,6 +103,7 @@ walled_kernel(const __grid_constant__ CUtensorMap map_b_desc_4, __half* a, __hal
         float convert_layout_13[32];
         int32_t muli_1;
         uint32_t x_18[4][4];
+        const bool opaque = opaque_false();
         // load.x_18 (tests/kernels/ttgir/walled.sm90.ttgir:47:13)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -230,6 +231,7 @@ walled_kernel(const __grid_constant__ CUtensorMap map_b_desc_4, __half* a, __hal
                     channel_best_29.consumer_release(count_best_29 + i - 1);
                     wgmma_wait<0>();
                     registers_fence(best_32_part);
+                    scheduling_fence(opaque, x_18);
                 }
                 // cycle 0, stage 2: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
                 {
@@ -285,6 +287,7 @@ walled_kernel(const __grid_constant__ CUtensorMap map_b_desc_4, __half* a, __hal
                     channel_best_29.consumer_wait(count_best_29 + i);
                     wgmma_wait<0>();
                     registers_fence(best_32_part);
+                    scheduling_fence(opaque, x_18);
                     // cycle 255, stage 0: add.best_32 (tests/kernels/ttgir/walled.sm90.ttgir:61:18)
                     {
                         float read_0[16];

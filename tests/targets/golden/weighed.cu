@@ -371,6 +371,7 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
         float acc_66_age1[32];
         float convert_layout_6[32];
         uint32_t x_28[4][4];
+        const bool opaque = opaque_false();
         // load.x_28 (tests/kernels/ttgir/weighed.sm90.ttgir:51:13)
         {
             {
@@ -448,6 +449,7 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
                     channel_weights_65.consumer_release(count_weights_65 + i - 4);
                     wgmma_wait<0>();
                     registers_fence(acc_66);
+                    scheduling_fence(opaque, x_28);
                 }
                 channel_y_62.consumer_wait(count_y_62 + n - 3);
                 fence_async_shared();
@@ -589,6 +591,7 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
                     channel_weights_65.consumer_wait(count_weights_65 + i);
                     wgmma_wait<0>();
                     registers_fence(acc_66);
+                    scheduling_fence(opaque, x_28);
                     // cycle 951, stage 0: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
                     {
                         float read_0[16];

@@ -26,6 +26,7 @@ from twill.ir.statements import (
     OrderBarrierArrive,
     OrderBarrierWait,
     ProducerLoad,
+    SchedulingFence,
     SlotPhase,
     Statement,
 )
@@ -44,6 +45,7 @@ _ISSUING = (
     OrderBarrierArrive,
     OrderBarrierWait,
     ProducerLoad,
+    SchedulingFence,
 )
 """Statements of a loop that does nothing but issue MMAs, or loads."""
 
