@@ -86,6 +86,14 @@ def test_copies_take_consecutive_aligned_pointers_under_one_mask(
         ("arith.minsi %stride, %odd : i32", 0),
         ("arith.select %which, %stride, %n : i32", 16),
         ("arith.select %which, %stride, %odd : i32", 0),
+        (
+            "scf.if %which -> (i32) {\n scf.yield %stride : i32\n } else {\n scf.yield %n : i32\n }",
+            16,
+        ),
+        (
+            "scf.if %which -> (i32) {\n scf.yield %stride : i32\n } else {\n scf.yield %odd : i32\n }",
+            0,
+        ),
     ],
 )
 def test_a_bound_that_is_one_of_two_numbers_has_their_common_divisor(made: str, along: int) -> None:

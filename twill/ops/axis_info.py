@@ -120,6 +120,9 @@ class AxisAnalysis:
                 if bounds
                 else _unknown(value.type)
             )
+        if role(maker) == "if":
+            ends = (region.blocks[0].ops[-1].operands[value.position] for region in maker.regions)
+            return _either(*map(self.of, ends), _shape(value.type), element_bytes(value.type))
         plain = is_elementwise(maker) and bool(maker.operands) and len(maker.results) == 1
         rule = _RULES.get(role(maker), _elementwise if plain else None)
         return rule(self, maker) if rule else _unknown(value.type)
@@ -291,8 +294,12 @@ def _selected(analysis: AxisAnalysis, op: Op) -> AxisInfo:
     same = condition.constancy
     if condition.rank != one.rank or not isinstance(op.operands[0].type, Tensor):
         same = _shape(op.result.type)
+    return _either(one, other, same, element_bytes(op.result.type))
+
+
+def _either(one: AxisInfo, other: AxisInfo, same: Sequence[int], unit: int) -> AxisInfo:
+    """Of one of two values, each number the same one within runs of `same`; numbers are `unit` apart."""
     runs = [gcd(*numbers) for numbers in zip(same, one.contiguity, other.contiguity, strict=True)]
-    unit = element_bytes(op.result.type)
     divisors = _begun(one, runs, unit), _begun(other, runs, unit)
     equal = tuple(map(gcd, same, _both(one, other)))
     return AxisInfo(tuple(runs), tuple(map(gcd, *divisors)), equal)
