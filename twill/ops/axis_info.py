@@ -121,8 +121,10 @@ class AxisAnalysis:
                 else _unknown(value.type)
             )
         if role(maker) == "if":
-            ends = (region.blocks[0].ops[-1].operands[value.position] for region in maker.regions)
-            return _either(*map(self.of, ends), _shape(value.type), element_bytes(value.type))
+            then, otherwise = (
+                self.of(region.blocks[0].ops[-1].operands[value.position]) for region in maker.regions
+            )
+            return _either(then, otherwise, _shape(value.type), element_bytes(value.type))
         plain = is_elementwise(maker) and bool(maker.operands) and len(maker.results) == 1
         rule = _RULES.get(role(maker), _elementwise if plain else None)
         return rule(self, maker) if rule else _unknown(value.type)

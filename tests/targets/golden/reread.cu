@@ -415,11 +415,13 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                 }
                 wgmma_wait<0>();
                 registers_fence(twill_once0_arg0);
+                auto position_z_19 = channel_z_19.position(count_z_19 + 1);
+                auto position1_z_19 = channel_z_19.position(count_z_19);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_z_19.consumer_wait(count_z_19 + i);
+                    channel_z_19.consumer_wait(position_z_19);
                     // cycle 0, stage 0: dot.p_23 (tests/kernels/ttgir/reread.sm90.ttgir:88:9)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_19.slot(count_z_19 + i), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_19.slot(position_z_19), 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, p_22[0], descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, p_22[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -427,10 +429,12 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, p_22[3], descriptor_advance(descriptor_b, 6144), 1);
                         wgmma_commit();
                     }
-                    channel_z_19.consumer_release(count_z_19 + i - 1);
+                    channel_z_19.consumer_release(position1_z_19);
                     wgmma_wait<0>();
                     registers_fence(twill_once0_arg0);
                     scheduling_fence(opaque, p_22);
+                    position_z_19.advance();
+                    position1_z_19.advance();
                 }
                 channel_z_19.consumer_release(count_z_19 + n - 1);
             }
@@ -992,12 +996,14 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                 }
                 wgmma_wait<0>();
                 registers_fence(twill_once0_arg0);
+                auto position_z_19 = channel_z_19.position(count_z_19 + 1);
+                auto position1_z_19 = channel_z_19.position(count_z_19);
                 for (int32_t i = 1; i < n; ++i) {
-                    channel_z_19.consumer_wait(count_z_19 + i);
+                    channel_z_19.consumer_wait(position_z_19);
                     fence_async_shared();
                     // cycle 0, stage 0: dot.p_23 (tests/kernels/ttgir/reread.sm90.ttgir:88:9)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_19.slot(count_z_19 + i), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_19.slot(position_z_19), 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, p_22[0], descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, p_22[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -1005,10 +1011,12 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, p_22[3], descriptor_advance(descriptor_b, 6144), 1);
                         wgmma_commit();
                     }
-                    channel_z_19.consumer_release(count_z_19 + i - 1);
+                    channel_z_19.consumer_release(position1_z_19);
                     wgmma_wait<0>();
                     registers_fence(twill_once0_arg0);
                     scheduling_fence(opaque, p_22);
+                    position_z_19.advance();
+                    position1_z_19.advance();
                 }
                 channel_z_19.consumer_release(count_z_19 + n - 1);
             }
