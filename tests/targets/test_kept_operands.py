@@ -73,9 +73,9 @@ def test_a_fence_that_stands_there_holds_the_operand_too() -> None:
     )
 
 
-def test_no_fence_where_an_mma_always_reads_the_operand() -> None:
+def test_a_loop_in_which_an_mma_always_reads_the_operand_waits_for_it() -> None:
     loop = (_issue(Q), MmaWait(1))
-    assert kept(loop) == loop
+    assert kept(loop) == (*loop, MmaWait(0), SchedulingFence((Q,)))
 
 
 def test_what_the_loop_writes_is_carried_as_it_is() -> None:

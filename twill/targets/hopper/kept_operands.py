@@ -17,16 +17,19 @@ from twill.ir.statements import MmaIssue, MmaWait, SchedulingFence, Statement
 
 
 def kept(statements: Sequence[Statement]) -> tuple[Statement, ...]:
-    """The same where no MMA reads such an operand, or one is always in flight: ptxas would wait for it at the
-    fence."""
+    """The same where no MMA reads such an operand. Where MMAs that do are always in flight, the loop waits
+    for them at its end: ptxas would serialize all MMAs for a fence without a wait."""
     written = {register for one in statements for register in registers(effects(one).writes)}
     operands = {register for one in statements for register in _operands(one)} - written
-    places = list(_places(statements, operands))
-    if not operands or not places:
+    if not operands:
         return tuple(statements)
-    fences = [i for i in places if isinstance(statements[i], SchedulingFence)]
-    place = (fences or places)[0]
-    found, own = list(statements), tuple(sorted(operands, key=str))
+    places = list(_places(statements, operands))
+    found = list(statements)
+    if not places:
+        places = [len(found)]
+        found.append(MmaWait(0, at(found[-1])))
+    fences = [i for i in places if isinstance(found[i], SchedulingFence)]
+    place, own = (fences or places)[0], tuple(sorted(operands, key=str))
     match found[place]:
         case SchedulingFence(held) as fence:
             found[place] = replace(fence, registers=(*held, *own))
