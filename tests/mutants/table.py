@@ -1754,4 +1754,22 @@ MUTANTS = (
         "a slot is released while TMA reads it",
         ALONE,
     ),
+    Mutant(
+        "follower-late",
+        f"{WARP}/slices.py",
+        " | {min(starts): 0}",
+        "",
+        "what follows an operation slice by slice begins behind its later slices",
+        kernels=(),
+        tests=("tests/warp/test_divided_waits.py",),
+    ),
+    Mutant(
+        "operand-constant",
+        f"{HOPPER}/kept_operands.py",
+        "(*held, *own)",
+        "held",
+        "ptxas may give the registers of an operand that a loop only reads to other values",
+        kernels=(),
+        tests=("tests/targets/test_kept_operands.py",),
+    ),
 )
