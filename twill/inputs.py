@@ -262,6 +262,7 @@ def chosen_loops(inputs: Inputs) -> tuple[Module, Machine, tuple[Loop, ...]]:
     from twill.extract.reader.ttgir import read
     from twill.extract.rewrite.inlined_calls import inlined
     from twill.extract.rewrite.lasting_maxima import lasting
+    from twill.extract.rewrite.steps import rewritten
     from twill.extract.rewrite.subtile.rewriting import subtiled
     from twill.extract.validate import validate
 
@@ -281,7 +282,7 @@ def chosen_loops(inputs: Inputs) -> tuple[Module, Machine, tuple[Loop, ...]]:
         module = device_descriptors(module)
     whole, everywhere = module, machine.arch in inputs.exact_layouts
     count = inputs.subtile or 1
-    written = partial(_rewritten, everywhere=everywhere, warps=inputs.warps, late=inputs.late_loads)
+    written = partial(rewritten, everywhere=everywhere, warps=inputs.warps, late=inputs.late_loads)
     module = whole
     if inputs.rescale_threshold is not None:
         module = lasting(whole, inputs.rescale_threshold)
@@ -292,65 +293,6 @@ def chosen_loops(inputs: Inputs) -> tuple[Module, Machine, tuple[Loop, ...]]:
     for function in {loop.function.name: loop.function for loop in loops}.values():
         validate(module, function)
     return module, machine, tuple(loops)
-
-
-def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: bool) -> Module:
-    """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out.
-    `late`: what can be is loaded behind loops. `warps` hold no copies of accumulators which have columns for
-    them."""
-    from twill.extract.rewrite.accumulator_rows import with_own_rows
-    from twill.extract.rewrite.carried_layouts import carried_as_added
-    from twill.extract.rewrite.computed_ahead import computed_in_place
-    from twill.extract.rewrite.copied_loads import copied_loads
-    from twill.extract.rewrite.device_maps import on_the_device
-    from twill.extract.rewrite.early_loads import loaded_early
-    from twill.extract.rewrite.early_return import structured
-    from twill.extract.rewrite.fewer_warps import lessened, needed_warps
-    from twill.extract.rewrite.flattened_loops import unflattened
-    from twill.extract.rewrite.fresh_accumulators import fresh
-    from twill.extract.rewrite.induction import from_iteration
-    from twill.extract.rewrite.inline_assembly import assembled_apart
-    from twill.extract.rewrite.invariant import hoisted
-    from twill.extract.rewrite.kept_accumulators import kept
-    from twill.extract.rewrite.lanes_down_rows import lanes_down_rows
-    from twill.extract.rewrite.late_loads import loaded_late
-    from twill.extract.rewrite.literal_layouts import literal_layouts
-    from twill.extract.rewrite.loads_as_read import loaded_as_read
-    from twill.extract.rewrite.narrow_exchanges import narrowed
-    from twill.extract.rewrite.narrow_extremes import extremes_narrowed
-    from twill.extract.rewrite.narrow_modules import WARPS, widened
-    from twill.extract.rewrite.own_offsets import own_offsets
-    from twill.extract.rewrite.pointer_offsets import pointer_offsets
-    from twill.extract.rewrite.predication import predicated
-    from twill.extract.rewrite.prefetched import loaded_in_place
-    from twill.extract.rewrite.register_transposes import in_registers
-    from twill.extract.rewrite.reshaped_broadcasts import broadcast_last
-    from twill.extract.rewrite.shared_operands import staged_operands
-    from twill.extract.rewrite.shared_scales import shared_scales
-    from twill.extract.rewrite.single_iteration import in_loops
-    from twill.extract.rewrite.split_branches import split_branches
-    from twill.extract.rewrite.staged_tiles import staged_tiles
-    from twill.extract.rewrite.stored_values import forwarded
-    from twill.extract.rewrite.tensor_copies import without_tensor_copies
-    from twill.extract.rewrite.turned_loads import turned_loads
-    from twill.extract.rewrite.view_accumulators import apart
-    from twill.extract.rewrite.whole_reductions import by_dimensions
-
-    assembled = assembled_apart(module)
-    needed = needed_warps(assembled)
-    own = lessened(assembled, min(needed, warps or needed))
-    nested = unflattened(shared_scales(own))
-    begun = narrowed(in_registers(broadcast_last(by_dimensions(apart(forwarded(nested))))))
-    begun = extremes_narrowed(begun)
-    flat = hoisted(
-        predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
-    )
-    looped = pointer_offsets(computed_in_place(predicated(in_loops(split_branches(kept(flat))))))
-    plain = without_tensor_copies(loaded_in_place(from_iteration(looped)))
-    addressed = lanes_down_rows(own_offsets(copied_loads(turned_loads(plain))))
-    alike = loaded_as_read(carried_as_added(addressed))
-    settled = on_the_device(loaded_late(alike) if late else loaded_early(alike))
-    return staged_tiles(literal_layouts(settled, everywhere=everywhere, vectors=settled.num_warps < WARPS))
 
 
 def origin(inputs: Inputs) -> tuple[Module, Machine]:

@@ -60,6 +60,6 @@ def test_without_the_copy_no_partition_would_do(monkeypatch: pytest.MonkeyPatch)
     kernel = Inputs(str(ECHOED), arch="sm90", subtile=1)
     options = GenerateOptions(time_limit=5.0, check=False)
     assert generate(kernel, options).results
-    monkeypatch.setattr("twill.extract.rewrite.copied_loads.copied_loads", as_it_is)
+    monkeypatch.setattr("twill.extract.rewrite.steps.copied_loads", as_it_is)
     with pytest.raises(TogetherError, match=r"infeasible"):
         generate(replace(kernel, spills=2), options)

@@ -1,0 +1,117 @@
+"""The rewrites of a module in their order, each from a `Module` to a `Module`.
+
+Before them a kernel is as Triton wrote it; behind them as loops are scheduled and lowered.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from twill.extract.rewrite.accumulator_rows import with_own_rows
+from twill.extract.rewrite.carried_layouts import carried_as_added
+from twill.extract.rewrite.computed_ahead import computed_in_place
+from twill.extract.rewrite.copied_loads import copied_loads
+from twill.extract.rewrite.device_maps import on_the_device
+from twill.extract.rewrite.early_loads import loaded_early
+from twill.extract.rewrite.early_return import structured
+from twill.extract.rewrite.fewer_warps import lessened, needed_warps
+from twill.extract.rewrite.flattened_loops import unflattened
+from twill.extract.rewrite.fresh_accumulators import fresh
+from twill.extract.rewrite.induction import from_iteration
+from twill.extract.rewrite.inline_assembly import assembled_apart
+from twill.extract.rewrite.invariant import hoisted
+from twill.extract.rewrite.kept_accumulators import kept
+from twill.extract.rewrite.lanes_down_rows import lanes_down_rows
+from twill.extract.rewrite.late_loads import loaded_late
+from twill.extract.rewrite.literal_layouts import literal_layouts
+from twill.extract.rewrite.loads_as_read import loaded_as_read
+from twill.extract.rewrite.narrow_exchanges import narrowed
+from twill.extract.rewrite.narrow_extremes import extremes_narrowed
+from twill.extract.rewrite.narrow_modules import WARPS, widened
+from twill.extract.rewrite.own_offsets import own_offsets
+from twill.extract.rewrite.pointer_offsets import pointer_offsets
+from twill.extract.rewrite.predication import predicated
+from twill.extract.rewrite.prefetched import loaded_in_place
+from twill.extract.rewrite.register_transposes import in_registers
+from twill.extract.rewrite.reshaped_broadcasts import broadcast_last
+from twill.extract.rewrite.shared_operands import staged_operands
+from twill.extract.rewrite.shared_scales import shared_scales
+from twill.extract.rewrite.single_iteration import in_loops
+from twill.extract.rewrite.split_branches import split_branches
+from twill.extract.rewrite.staged_tiles import staged_tiles
+from twill.extract.rewrite.stored_values import forwarded
+from twill.extract.rewrite.tensor_copies import without_tensor_copies
+from twill.extract.rewrite.turned_loads import turned_loads
+from twill.extract.rewrite.view_accumulators import apart
+from twill.extract.rewrite.whole_reductions import by_dimensions
+from twill.ir.loop import Module
+
+Rewrite = Callable[[Module], Module]
+
+
+def rewritten(module: Module, *, everywhere: bool, warps: int | None, late: bool) -> Module:
+    """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out.
+    `late`: what can be is loaded behind loops. `warps` hold no copies of accumulators which have columns for
+    them."""
+    for rewrite in steps(everywhere=everywhere, warps=warps, late=late):
+        module = rewrite(module)
+    return module
+
+
+def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, ...]:
+    """With the options of `rewritten`."""
+    return (
+        # operations and warps that the others know
+        assembled_apart,
+        partial(_with_needed_warps, most=warps),
+        # loops, and what lies between them
+        shared_scales,
+        unflattened,
+        forwarded,
+        # layouts
+        apart,
+        by_dimensions,
+        broadcast_last,
+        in_registers,
+        narrowed,
+        extremes_narrowed,
+        # MMAs
+        staged_operands,
+        partial(widened, warps=warps or WARPS),
+        with_own_rows,
+        fresh,
+        # branches
+        structured,
+        predicated,
+        hoisted,
+        kept,
+        split_branches,
+        in_loops,
+        predicated,
+        # what iterations hand on
+        computed_in_place,
+        pointer_offsets,
+        from_iteration,
+        loaded_in_place,
+        without_tensor_copies,
+        # loads
+        turned_loads,
+        copied_loads,
+        own_offsets,
+        lanes_down_rows,
+        carried_as_added,
+        loaded_as_read,
+        loaded_late if late else loaded_early,
+        on_the_device,
+        # tiles that are held as they are laid out, or in shared memory
+        partial(_laid_out, everywhere=everywhere),
+        staged_tiles,
+    )
+
+
+def _with_needed_warps(module: Module, most: int | None) -> Module:
+    needed = needed_warps(module)
+    return lessened(module, min(needed, most or needed))
+
+
+def _laid_out(module: Module, everywhere: bool) -> Module:
+    return literal_layouts(module, everywhere=everywhere, vectors=module.num_warps < WARPS)
