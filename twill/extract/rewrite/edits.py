@@ -9,12 +9,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from twill.extract.reader.ttgir import read
-from twill.ir.loop import Module, Op, Scalar, Tensor, Type
+from twill.ir.loop import Function, Module, Op, Scalar, Tensor, Type
 from twill.ops.table import named
 
 UNKNOWN = "loc(unknown)"
 """The location of an inserted operation; it also ends the operation for the reader, which otherwise takes a
 line for one operation."""
+NAME = re.compile(r"%[\w$.-]+")
+"""A value's name, without the number of a result."""
+_END = re.compile(r"\}([ \t]*loc\((?:[^()]|\([^()]*\))*\))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,23 @@ def mentions(name: str) -> re.Pattern[str]:
     its others may be named by its number."""
     only = "" if "#" in name else "(?:#0)?"
     return re.compile(rf"{re.escape(name)}{only}(?![\w$.#:-])")
+
+
+def extent(module: Module, function: Function) -> tuple[int, int]:
+    """Where a function begins and ends in the text: its arguments, its operations, its brace."""
+    assert function.body
+    ops = list(function.walk())
+    begin = module.text.rindex(f"@{function.name}(", 0, ops[0].span.start)
+    begin = module.text.rindex("tt.func", 0, begin)
+    brace = _END.search(module.text, ops[-1].span.end)
+    assert brace
+    return begin, brace.end()
+
+
+def names_in(module: Module, function: Function) -> set[str]:
+    """All that a function names."""
+    begin, end = extent(module, function)
+    return set(NAME.findall(module.text, begin, end))
 
 
 def text_of(module: Module, op: Op) -> str:

@@ -8,18 +8,15 @@ that returns values at several places stays, with its calls, which generation re
 Operations keep their order and have lines of their own, those of the new text.
 """
 
-import re
 from collections.abc import Iterator
 
 from twill.extract.rewrite.early_return import structured
-from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, edited
+from twill.extract.rewrite.edits import NAME, UNKNOWN, Edit, blanked, edited, extent, names_in
 from twill.extract.rewrite.predication import read_instead, trailing_location
 from twill.ir.loop import Function, Module, Op
 from twill.ops.table import named
 
 _CALL = "tt.call"
-_NAME = re.compile(r"%[\w$.-]+")
-_END = re.compile(r"\}([ \t]*loc\((?:[^()]|\([^()]*\))*\))?")
 
 
 def inlined(module: Module) -> Module:
@@ -58,25 +55,19 @@ def _straight(function: Function) -> bool:
 def _edits(module: Module, caller: Function, call: Op, callee: Function, count: int) -> Iterator[Edit]:
     """The operations of a function in the place of a call, and its results where the call's were read."""
     assert callee.body
-    ops, taken = list(callee.body.blocks[0].ops), _names(module, caller)
+    ops, taken = list(callee.body.blocks[0].ops), names_in(module, caller)
     last = ops[-1]
     names = {arg.name: value.name for arg, value in zip(callee.args, call.operands, strict=True)}
-    own = {name for name in _names(module, callee) if name not in names}
+    own = {name for name in names_in(module, callee) if name not in names}
     names |= {name: _fresh(name, taken | own, count) for name in sorted(own & taken)}
 
     def renamed(text: str) -> str:
-        return _NAME.sub(lambda found: names.get(found.group(), found.group()), text)
+        return NAME.sub(lambda found: names.get(found.group(), found.group()), text)
 
     body = renamed(module.text[ops[0].span.start : last.span.start])
     end = call.span.end + len(trailing_location(module, call))
     yield Edit(call.span.start, end, body if len(ops) > 1 else UNKNOWN)
     yield from read_instead(module, caller, call, [renamed(value.name) for value in last.operands])
-
-
-def _names(module: Module, function: Function) -> set[str]:
-    """All that a function names."""
-    begin, end = _extent(module, function)
-    return set(_NAME.findall(module.text, begin, end))
 
 
 def _fresh(name: str, taken: set[str], count: int) -> str:
@@ -87,18 +78,7 @@ def _fresh(name: str, taken: set[str], count: int) -> str:
     return new
 
 
-def _extent(module: Module, function: Function) -> tuple[int, int]:
-    """Where a function begins and ends in the text: its arguments, its operations, its brace."""
-    assert function.body
-    ops = list(function.walk())
-    begin = module.text.rindex(f"@{function.name}(", 0, ops[0].span.start)
-    begin = module.text.rindex("tt.func", 0, begin)
-    brace = _END.search(module.text, ops[-1].span.end)
-    assert brace
-    return begin, brace.end()
-
-
 def _without(module: Module, function: Function) -> Iterator[Edit]:
     """Nothing in the place of a function."""
     if function.body:
-        yield blanked(module, *_extent(module, function))
+        yield blanked(module, *extent(module, function))

@@ -8,7 +8,7 @@ passes `image_gate`. Takes a `Module`; gives the same with such arguments rename
 import re
 from collections.abc import Iterator, Mapping
 
-from twill.extract.rewrite.edits import Edit, edited
+from twill.extract.rewrite.edits import NAME, Edit, edited, extent, names_in
 from twill.ir.loop import Function, Module
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -16,17 +16,17 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 def named_as_in_source(module: Module) -> Module:
     """The module itself where all arguments have their names."""
-    return edited(module, (edit for function in module.functions for edit in _edits(module, function)))
+    return edited(module, (edit for one in module.functions if one.body for edit in _edits(module, one)))
 
 
 def _edits(module: Module, function: Function) -> Iterator[Edit]:
-    begin, end = _extent(module, function)
-    for old, new in _renamed(function, module.text[begin:end]).items():
-        for found in _mentions(old).finditer(module.text, begin, end):
+    renamed = _renamed(function, names_in(module, function))
+    for found in NAME.finditer(module.text, *extent(module, function)) if renamed else ():
+        if new := renamed.get(found.group()):
             yield Edit(found.start(), found.end(), new)
 
 
-def _renamed(function: Function, text: str) -> Mapping[str, str]:
+def _renamed(function: Function, taken: set[str]) -> Mapping[str, str]:
     """By the name in the text, with `%`; none that anything in the function has already."""
     pairs = [
         (value.name, f"%{name}")
@@ -34,26 +34,4 @@ def _renamed(function: Function, text: str) -> Mapping[str, str]:
         if name and _IDENTIFIER.fullmatch(name)
     ]
     names = [new for _, new in pairs]
-    return {
-        old: new
-        for old, new in pairs
-        if old != new and names.count(new) == 1 and not _mentions(new).search(text)
-    }
-
-
-def _mentions(name: str) -> re.Pattern[str]:
-    """Where a text names or defines a value."""
-    return re.compile(rf"{re.escape(name)}(?![\w$.#-])")
-
-
-def _extent(module: Module, function: Function) -> tuple[int, int]:
-    """Where the text of a function begins, and where that of the next one does."""
-    lines = [one.location.line for one in module.functions if one.location.line > function.location.line]
-    return _start(module.text, function.location.line), (
-        _start(module.text, min(lines)) if lines else len(module.text)
-    )
-
-
-def _start(text: str, line: int) -> int:
-    """Of a line, counted from 1."""
-    return sum(map(len, text.splitlines(keepends=True)[: line - 1]))
+    return {old: new for old, new in pairs if names.count(new) == 1 and new not in taken}

@@ -47,7 +47,7 @@ def _places(statements: Sequence[Statement], operands: set[Register]) -> Iterato
             case MmaIssue():
                 flying.append(not operands.isdisjoint(_operands(one)))
             case MmaWait(pending):
-                flying = flying[len(flying) - min(pending, len(flying)) :]
+                flying = flying[-pending:] if pending else []
             case SchedulingFence():
                 pass
             case _:
