@@ -8,7 +8,7 @@ from twill.emit.ttgir import Dialect
 from twill.inputs import Case, Inputs
 from twill.ir.schedule import Result
 from twill.ir.search import Options
-from twill.pipeline import solve
+from twill.pipeline import restricted, solve
 from twill.report.scene import Scene
 
 if TYPE_CHECKING:
@@ -18,10 +18,19 @@ if TYPE_CHECKING:
 def schedule(spec: str, options: Options | None = None, **what_if: Any) -> tuple[Result, ...]:
     """Schedule every loop of `spec`; `what_if` are fields of `Inputs` (`arch="sm90"`, `groups=3`, ...).
 
-    Raises `TwillError` for bad input. A loop without a schedule also gives a `Result`; check `Result.status`.
+    The schedules of one kernel's loops go together in one thread block, where any do. Raises `TwillError` for
+    bad input. A loop without a schedule also gives a `Result`; check `Result.status`.
     """
-    search = options or Options()
-    return tuple(solve(case.problem, case.searched(search)) for case in inputs.cases(Inputs(spec, **what_if)))
+    from twill.generation.loop_nest import going_together
+
+    search, found = options or Options(), inputs.cases(Inputs(spec, **what_if))
+    results = tuple(solve(case.problem, case.searched(search)) for case in found)
+
+    def beside_others(case: Case, alone: Result) -> Result:
+        known = restricted(case.problem, case.searched(search), lambda event: None, alone)
+        return solve(case.problem, case.searched(search), known=known)
+
+    return results if search.modulo_only else going_together(found, results, beside_others)[0]
 
 
 def compile(  # noqa: A001 (as users say it)

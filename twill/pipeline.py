@@ -160,6 +160,12 @@ def begun(problem: Problem, options: Options, report: Report, spent: float = 0.0
     return Begun(begin, made, own_clock().since(began))
 
 
+def restricted(problem: Problem, options: Options, report: Report, wider: Result) -> Begun:
+    """What is known of a problem of which every schedule is one of that with the result `wider`."""
+    known = begun(problem, options, report)
+    return replace(known, refuted=wider.refuted)
+
+
 def soon(problem: Problem, options: Options, report: Report, known: Begun) -> Begun:
     """With a schedule at the lower bound where a solver finds one at once, which is not verified."""
     small = len(problem.operations) <= LARGE and not problem.implementations

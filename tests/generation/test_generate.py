@@ -241,13 +241,16 @@ def test_more_warps_in_half_as_many_blocks_hold_tiles(monkeypatch: pytest.Monkey
     assert found.program.notes[-1].startswith("8 warps that hold tiles, 1 thread block on an SM at most:")
 
 
+@pytest.mark.parametrize("schedules", [(), ("one.json",)])
 def test_fewer_blocks_share_an_sm_before_schedules_change(
-    monkeypatch: pytest.MonkeyPatch, gemm: Generated
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated, schedules: tuple[str, ...]
 ) -> None:
+    """Given schedules stay: they keep the kernel that has more registers for a thread."""
     tried = list[int]()
 
     def again(inputs: Inputs, options: GenerateOptions, *_: object) -> Generated:
         assert inputs.registers is None
+        assert options.schedules == schedules
         tried.append(options.lowering.most_blocks)
         return gemm
 
@@ -258,7 +261,7 @@ def test_fewer_blocks_share_an_sm_before_schedules_change(
     monkeypatch.setattr(spills, "_warnings", said)
     launch = replace(gemm.program.launch, blocks=4)
     shared = replace(gemm, program=replace(gemm.program, launch=launch))
-    found = without_warnings(GEMM, OPTIONS, shared, SPILLED)
+    found = without_warnings(GEMM, replace(OPTIONS, schedules=schedules), shared, SPILLED)
     assert found
     assert tried == [3, 2]
     assert found.program.notes[-1].startswith("2 thread blocks on an SM at most: otherwise 260")
@@ -524,8 +527,6 @@ def test_what_the_user_has_fixed_stays(monkeypatch: pytest.MonkeyPatch, gemm: Ge
     tried = tried_with(monkeypatch, gemm, 255)
     fixed = Inputs(GEMM.spec, arch="sm90", subtile=1, registers=200)
     assert without_warnings(fixed, OPTIONS, gemm, SPILLED) is None
-    given = GenerateOptions(schedules=("one.json",))
-    assert without_warnings(GEMM, given, gemm, SPILLED) is None
     assert without_warnings(GEMM, OPTIONS, gemm, ()) is None
     assert not tried
 

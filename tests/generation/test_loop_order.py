@@ -8,7 +8,7 @@ import pytest
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule
 from twill.generation import loop_nest
-from twill.inputs import Inputs, cases
+from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 
@@ -73,3 +73,52 @@ def test_a_loop_without_a_schedule_beside_others_says_so() -> None:
 
     with pytest.raises(TwillError, match=r"for.1 has no schedule on the groups of the other loops \(unknown"):
         loop_nest.program(cases(KERNEL), solve)
+
+
+def together(shared: dict[str, int], asked: list[tuple[str, int]]) -> tuple[list[Result], list[Result], str]:
+    """The results of the loops alone, those that go together, and the notes."""
+    solve, found = given(list[tuple[str, int]](), shared=shared), cases(KERNEL)
+    alone = [solve(case.problem) for case in found]
+
+    def again(case: Case, one: Result) -> Result:
+        assert one in alone
+        return given(asked, shared=shared)(case.problem)
+
+    chosen, notes = loop_nest.going_together(found, alone, again)
+    return alone, list(chosen), " ".join(notes)
+
+
+def test_schedules_of_loops_that_do_not_go_together_are_searched_beside_each_other() -> None:
+    """`twill codegen` takes what `twill schedule` gives, as it is."""
+    asked = list[tuple[str, int]]()
+    alone, chosen, notes = together({"for.0": 160}, asked)
+    assert chosen[1] is alone[1]
+    assert chosen[0] not in alone
+    assert {loop for loop, _ in asked} == {"for.0", "for.1"}
+    assert not notes, "nothing is lost"
+    results = {one.problem.name: one for one in chosen}
+    loop_nest.program(cases(KERNEL), lambda problem: results[problem.name])
+
+
+def test_schedules_stay_where_none_go_together() -> None:
+    alone, chosen, notes = together({}, list[tuple[str, int]]())
+    assert chosen == alone
+    assert notes.startswith("no schedules were found that go together: fa_fwd_causal/for.")
+
+
+def test_schedules_that_go_together_are_not_searched_again() -> None:
+    found = cases(KERNEL)
+    kept = [read_schedule(load(path), path).result for path in map(KEPT.format, ("for.0", "for.1"))]
+    assert loop_nest.going_together(found, kept, never) == (tuple(kept), ())
+
+
+def never(case: Case, alone: Result) -> Result:
+    raise AssertionError(case.name)
+
+
+def test_graphs_and_loops_without_a_schedule_are_left_alone() -> None:
+    kept = read_schedule(load(KEPT.format("for.0")), "").result
+    none = (replace(kept, solution=None), kept)
+    assert loop_nest.going_together(cases(KERNEL), none, never) == (none, ())
+    graph = cases(Inputs("examples/graphs/figure1.graph.json"))
+    assert loop_nest.going_together(graph, (kept,), never) == ((kept,), ())

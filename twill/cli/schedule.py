@@ -152,24 +152,26 @@ def schedule(ctx: click.Context, spec: str, **options: Option) -> None:
     requested = inputs(spec, options)
     found = prepared(requested)
     read = time.monotonic() - began
-    made = worker.watched(partial(_searched, requested, found, search, read))
+    made, notes = worker.watched(partial(_searched, requested, found, search, read))
     found = found if made.subtile is None else prepared(replace(requested, subtile=made.subtile))
     results = [_with_problem(result, case) for result, case in zip(made.results, found, strict=True)]
     for case, result in zip(found, results, strict=True):
-        _show(case, result, search, len(found) > 1, options)
-    if made.note and not options["as_json"]:
-        click.echo(f"note: {made.note}")
+        _show(_as_solved(case, result), result, search, len(found) > 1, options)
+    for note in () if options["as_json"] else notes:
+        click.echo(f"note: {note}")
     statuses = [EXIT[result.status] for result in results]
     ctx.exit(max(statuses, key=lambda status: (status == 3, status)))
 
 
 def _searched(
     requested: Inputs, found: Sequence[Case], search: Options, read: float, on_event: "Told"
-) -> "Searched":
-    """The form of the kernel that takes fewer cycles, with the result of each loop; the problems themselves,
-    which may be large, do not come back through the pipe. `read`: seconds spent before the search."""
+) -> "tuple[Searched, tuple[str, ...]]":
+    """The form of the kernel that takes fewer cycles, with the result of each loop, and notes; the problems
+    themselves, which may be large, do not come back through the pipe, but those of loops that are solved on
+    the groups of others. `read`: seconds spent before the search."""
+    from twill.generation.loop_nest import going_together
     from twill.generation.subtiles import searched
-    from twill.pipeline import solve
+    from twill.pipeline import restricted, solve
 
     def solved(case: Case, options: Options, known: "Begun | None") -> Result:
         began = time.monotonic()
@@ -178,7 +180,18 @@ def _searched(
         return replace(result, seconds=seconds)
 
     form = searched(requested, found, search, solved, on_event)
-    return replace(form, results=tuple(map(_without_problem, form.results)))
+    alone, notes = form.results, (form.note,) if form.note else ()
+    if search.modulo_only:
+        return replace(form, results=tuple(map(_without_problem, alone))), notes
+    taken = found if form.subtile is None else prepared(replace(requested, subtile=form.subtile))
+
+    def beside_others(case: Case, alone: Result) -> Result:
+        options = case.searched(search)
+        return solved(case, options, restricted(case.problem, options, partial(on_event, case.name), alone))
+
+    together, said = going_together(taken, alone, beside_others)
+    results = (one if one not in alone else _without_problem(one) for one in together)
+    return replace(form, results=tuple(results)), (*notes, *said)
 
 
 def _without_problem(result: Result) -> Result:
@@ -186,7 +199,16 @@ def _without_problem(result: Result) -> Result:
 
 
 def _with_problem(result: Result, case: Case) -> Result:
+    """The result with the problem of the loop, unless it came with its own."""
+    if result.problem.operations:
+        return result
     return replace(result, problem=case.problem.implemented(result.problem.implementation))
+
+
+def _as_solved(case: Case, result: Result) -> Case:
+    """The loop with the groups of other loops, where it was solved on them."""
+    same = (result.problem.together, result.problem.apart) == (case.problem.together, case.problem.apart)
+    return case if same else replace(case, problem=result.problem)
 
 
 def _show(case: Case, result: Result, search: Options, several: bool, options: CommandOptions) -> None:

@@ -204,11 +204,11 @@ def without_warnings(
     (`Program.lean`), with other registers for the groups that load, with sub-tiles, with more warps, with
     fewer thread blocks on an SM, scheduled for fewer warp groups or registers, or in another form; its last
     note says which. Where no such kernel is right and built without these warnings in the time that there is,
-    one as fast that spills at most half, or the same schedule in the way that spills least. None where the
-    user has decided, or nothing is better. `check` and `solve` are those of `generation.generate.generate`;
+    one as fast that spills at most half, or the same schedule in the way that spills least. Given schedules
+    stay. None where nothing is better. `check` and `solve` are those of `generation.generate.generate`;
     `check` may leave a kernel with warnings unchecked. `known`: the file of what helped a kernel like this
     one (`kept_remedies`)."""
-    if not said or options.schedules:
+    if not said:
         return None
     warning = said[0].split(":")[0]
     note = notes(made.program, "ptxas", on_progress)

@@ -495,13 +495,12 @@ def _holds(found: Result) -> bool:
 
 def _restricted(problem: Problem, search: Options, session: _Session, wider: Result) -> "Begun":
     """What is known of a problem, with what a search has excluded that had more memory."""
-    from twill.pipeline import begun
+    from twill.pipeline import restricted
 
     def report(event: Progress) -> None:
         session.on_progress(problem.name, event)
 
-    known = begun(replace(problem, implementations=()), search, report)
-    return replace(known, refuted=wider.refuted)
+    return restricted(replace(problem, implementations=()), search, report, wider)
 
 
 def _known(problem: Problem, session: _Session, in_flight: int | None) -> Result | None:

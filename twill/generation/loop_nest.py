@@ -1,13 +1,16 @@
 """Schedules the loops of one kernel and lowers them together.
 
-Takes cases with a function that solves one; returns the program and its scheduled loops. The loops of one
-kernel share its warp groups: a later loop is solved with the carried variables pinned to their groups. Where
-it has no schedule then, it is the first that is solved. Where it is known to be faster alone, the program's
-notes state the cost.
+Takes cases with a function that solves one; returns the program and its scheduled loops (`program`), or the
+schedules that loops have beside each other (`going_together`). The loops of one kernel share its warp groups:
+a later loop is solved with the carried variables pinned to their groups. Where it has no schedule then, it is
+the first that is solved. Where it is known to be faster alone, the notes state the cost.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, groupby
+from typing import TypeVar
 
 from twill.diagnostics import TwillError, together
 from twill.generation.refusals import refusals
@@ -28,6 +31,7 @@ from twill.warp.thread_block import fits, granted, most_alike
 from twill.whatif import Pins, limited, pinned
 
 Solve = Callable[[Problem], Result]
+Made = TypeVar("Made")
 
 
 def _unknown(problem: Problem) -> Result | None:
@@ -76,8 +80,11 @@ def program(
     options, solver = options or Options(), Solver(solve, known)
     for withheld in WITHHELD:
         less = [_with_less(case, withheld) for case in cases]
+        lowering = replace(options, withheld=withheld)
         try:
-            return _sharing(less, targets[0], solver, replace(options, withheld=withheld), observe)
+            return _sharing(
+                less, partial(_lowered, target=targets[0], solver=solver, options=lowering, observe=observe)
+            )
         except SharedMemoryError as short:
             if withheld == WITHHELD[-1]:
                 return _in_one_group(cases, targets[0], solver, options, observe, short)
@@ -118,22 +125,16 @@ class TogetherError(NoScheduleError):
     schedule on the groups of the others."""
 
 
-def _sharing(
-    cases: Sequence[Case],
-    target: Target,
-    solver: Solver,
-    options: Options,
-    observe: Callable[[str, Draft], None],
-) -> tuple[Program, tuple[Scheduled, ...]]:
+def _sharing(cases: Sequence[Case], attempt: Callable[[Sequence[Case]], Made]) -> Made:
     """The loops with the groups that each schedule has; with the fewest where these do not go together."""
     try:
-        return _lowered(cases, target, solver, options, observe)
+        return attempt(cases)
     except (TogetherError, CarriedSplitError) as refused:
         few = [replace(case, problem=limited(case.problem, groups=_FEWEST)) for case in cases]
         if all(case.problem.limits.groups <= _FEWEST for case in cases):
             raise
         try:
-            return _lowered(few, target, solver, options, observe)
+            return attempt(few)
         except NoScheduleError:
             raise refused from None
 
@@ -145,8 +146,7 @@ def _lowered(
     options: Options,
     observe: Callable[[str, Draft], None],
 ) -> tuple[Program, tuple[Scheduled, ...]]:
-    code, tied = _tied(cases)
-    found = _beside_each_other(code, tied, cases, solver)
+    found = _on_shared_groups(cases, solver)
     loops, notes = [one for one, _ in found], [note for _, said in found for note in said]
     module = cases[0].module
     assert module is not None
@@ -175,6 +175,53 @@ def _beside_each_other(
                 raise
             first.add(left)
             order = [left, *(i for i in order if i != left)]
+
+
+def going_together(
+    cases: Sequence[Case], results: Sequence[Result], solve: Callable[[Case, Result], Result]
+) -> tuple[tuple[Result, ...], tuple[str, ...]]:
+    """Schedules of loops that one thread block can have for those of each kernel, and notes on what that
+    costs.
+
+    `results` are those of the loops alone. One stays where it goes with those before it; otherwise the loop
+    is solved on their groups, as `program` does it, by `solve`, which takes the result alone too: what that
+    excludes stays excluded. All of a kernel stay where one is no schedule, and, with a note, where none were
+    found that go together.
+    """
+    found = list[tuple[tuple[Result, ...], tuple[str, ...]]]()
+    for _, some in groupby(zip(cases, results, strict=True), lambda one: one[0].name.partition("/")[0]):
+        of_kernel, alone = zip(*some, strict=True)
+        found.append(_of_one_kernel(of_kernel, alone, solve))
+    return tuple(chain(*(one for one, _ in found))), tuple(chain(*(notes for _, notes in found)))
+
+
+def _of_one_kernel(
+    cases: Sequence[Case], results: Sequence[Result], solve: Callable[[Case, Result], Result]
+) -> tuple[tuple[Result, ...], tuple[str, ...]]:
+    if any(case.module is None or not one.solution for case, one in zip(cases, results, strict=True)):
+        return tuple(results), ()
+    own = {case.name: (case, one) for case, one in zip(cases, results, strict=True)}
+    found = list(results)
+
+    def known(problem: Problem) -> Result | None:
+        case, alone = own[problem.name]
+        return alone if problem == case.problem else None
+
+    def solved(problem: Problem) -> Result:
+        case, alone = own[problem.name]
+        found.append(known(problem) or solve(replace(case, problem=problem), alone))
+        return found[-1]
+
+    try:
+        made = _sharing(cases, lambda some: _on_shared_groups(some, Solver(solved, known)))
+    except (NoScheduleError, CarriedSplitError) as refused:
+        return tuple(results), (f"no schedules were found that go together: {refused.message}",)
+    chosen = tuple(next(one for one in found if one.solution is loop.solution) for loop, _ in made)
+    return chosen, tuple(note for _, notes in made for note in notes)
+
+
+def _on_shared_groups(cases: Sequence[Case], solver: Solver) -> list[tuple[Scheduled, list[str]]]:
+    return _beside_each_other(*_tied(cases), cases, solver)
 
 
 def _target(case: Case) -> Target:

@@ -150,7 +150,8 @@ def retries(
 ) -> Iterator[Retry]:
     """What is tried instead of a kernel of `before` cycles, in this order. Where it spills `far_too_much`,
     its other forms come first, which need no search; so do several groups that it has one in place of, whose
-    threads have less to hold each. Problems that were solved already are not solved again."""
+    threads have less to hold each. Problems that were solved already are not solved again. With given
+    schedules only their kernel in fewer thread blocks on an SM is tried."""
     limit = min(options.time_limit, LONGEST)
     unchecked = replace(options, check=False, execute=False, time_limit=limit)
 
@@ -167,6 +168,10 @@ def retries(
 
         return make
 
+    if options.schedules:
+        most = min(made.program.resident_blocks, made.program.launch.blocks)
+        yield from _in_fewer_blocks(made, making, SLOWER * before, most)
+        return
     forms = {form: _other_form(made, form) for form in made.others}
     yield from forms.values() if far_too_much else ()
     if made.several:
@@ -221,11 +226,7 @@ def _coarser(
     whether others do (`apart`): those take registers. (fla's backward pass of gated linear attention over
     unequal sequences on an H200: eight warps that load for themselves, 198 registers and no spills, take 0.64
     of the time of eight beside four that load, 168 registers and 360 bytes of spills.)"""
-    blocks = [
-        Retry(what, f"{what} at most", making(made.inputs, count), slowest)
-        for count in _fewer_blocks(made)
-        for what in [f"{count} {ON_AN_SM}"]
-    ]
+    blocks = list(_in_fewer_blocks(made, making, slowest, made.program.resident_blocks))
     groups = [
         Retry(what, f"scheduled for {what}", making(replace(made.inputs, groups=count)), slowest)
         for count in _fewer_groups(inputs, made)
@@ -246,6 +247,13 @@ def _coarser(
             yield Retry(loading, loading, together, slowest)
     yield from blocks if few else ()
     yield from () if shared else groups
+
+
+def _in_fewer_blocks(made: Generated, making: _Making, slowest: float, most: int) -> Iterator[Retry]:
+    """In fewer thread blocks than `most` on an SM: each has more registers then."""
+    for count in range(most - 1, max(0, most - 1 - FEWER_BLOCKS), -1):
+        what = f"{count} {ON_AN_SM}"
+        yield Retry(what, f"{what} at most", making(made.inputs, count), slowest)
 
 
 def _share_rows(made: Generated) -> bool:
@@ -270,12 +278,6 @@ def _by_registers(
             what = f"{registers} registers per thread"
             other = making(replace(form.inputs, registers=registers))
             yield Retry(f"{other_form}{what}", f"{other_form}scheduled for {what}", other, limit)
-
-
-def _fewer_blocks(made: Generated) -> Iterator[int]:
-    """Numbers of thread blocks on an SM: each has more registers then."""
-    most = made.program.resident_blocks
-    yield from range(most - 1, max(0, most - 1 - FEWER_BLOCKS), -1)
 
 
 def _fewer_groups(inputs: Inputs, made: Generated) -> Iterator[int]:
