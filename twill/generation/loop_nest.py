@@ -216,6 +216,8 @@ def _of_one_kernel(
         made = _sharing(cases, lambda some: _on_shared_groups(some, Solver(solved, known)))
     except (NoScheduleError, CarriedSplitError) as refused:
         return tuple(results), (f"no schedules were found that go together: {refused.message}",)
+    except TwillError as refused:  # code outside of the loops that no kernel is generated for
+        return tuple(results), (f"whether these schedules go together is not known: {refused.message}",)
     chosen = tuple(next(one for one in found if one.solution is loop.solution) for loop, _ in made)
     return chosen, tuple(note for _, notes in made for note in notes)
 
