@@ -26,11 +26,14 @@ def schedule(spec: str, options: Options | None = None, **what_if: Any) -> tuple
     search, found = options or Options(), inputs.cases(Inputs(spec, **what_if))
     results = tuple(solve(case.problem, case.searched(search)) for case in found)
 
-    def beside_others(case: Case, alone: Result) -> Result:
-        known = restricted(case.problem, case.searched(search), lambda event: None, alone)
-        return solve(case.problem, case.searched(search), known=known)
+    def beside_others(case: Case, options: Options, alone: Result) -> Result:
+        return solve(
+            case.problem,
+            options,
+            known=restricted(case.problem, options, lambda event: None, alone),
+        )
 
-    return results if search.modulo_only else going_together(found, results, beside_others)[0]
+    return results if search.modulo_only else going_together(found, results, search, beside_others)[0]
 
 
 def compile(  # noqa: A001 (as users say it)

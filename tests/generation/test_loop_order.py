@@ -11,6 +11,7 @@ from twill.generation import loop_nest
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
+from twill.ir.search import Options
 
 KERNEL = Inputs("examples/ttgir/fa_fwd_causal.sm90.ttgir", arch="sm90")
 KEPT = "tests/kernels/schedules/fa_fwd_causal.{}.json"
@@ -80,11 +81,12 @@ def together(shared: dict[str, int], asked: list[tuple[str, int]]) -> tuple[list
     solve, found = given(list[tuple[str, int]](), shared=shared), cases(KERNEL)
     alone = [solve(case.problem) for case in found]
 
-    def again(case: Case, one: Result) -> Result:
+    def again(case: Case, options: Options, one: Result) -> Result:
         assert one in alone
+        assert options.time_limit <= 10
         return given(asked, shared=shared)(case.problem)
 
-    chosen, notes = loop_nest.going_together(found, alone, again)
+    chosen, notes = loop_nest.going_together(found, alone, Options(time_limit=10), again)
     return alone, list(chosen), " ".join(notes)
 
 
@@ -109,16 +111,16 @@ def test_schedules_stay_where_none_go_together() -> None:
 def test_schedules_that_go_together_are_not_searched_again() -> None:
     found = cases(KERNEL)
     kept = [read_schedule(load(path), path).result for path in map(KEPT.format, ("for.0", "for.1"))]
-    assert loop_nest.going_together(found, kept, never) == (tuple(kept), ())
+    assert loop_nest.going_together(found, kept, Options(), never) == (tuple(kept), ())
 
 
-def never(case: Case, alone: Result) -> Result:
+def never(case: Case, options: Options, alone: Result) -> Result:
     raise AssertionError(case.name)
 
 
 def test_graphs_and_loops_without_a_schedule_are_left_alone() -> None:
     kept = read_schedule(load(KEPT.format("for.0")), "").result
     none = (replace(kept, solution=None), kept)
-    assert loop_nest.going_together(cases(KERNEL), none, never) == (none, ())
+    assert loop_nest.going_together(cases(KERNEL), none, Options(), never) == (none, ())
     graph = cases(Inputs("examples/graphs/figure1.graph.json"))
-    assert loop_nest.going_together(graph, (kept,), never) == ((kept,), ())
+    assert loop_nest.going_together(graph, (kept,), Options(), never) == ((kept,), ())

@@ -185,11 +185,10 @@ def _searched(
         return replace(form, results=tuple(map(_without_problem, alone))), notes
     taken = found if form.subtile is None else prepared(replace(requested, subtile=form.subtile))
 
-    def beside_others(case: Case, alone: Result) -> Result:
-        options = case.searched(search)
+    def beside_others(case: Case, options: Options, alone: Result) -> Result:
         return solved(case, options, restricted(case.problem, options, partial(on_event, case.name), alone))
 
-    together, said = going_together(taken, alone, beside_others)
+    together, said = going_together(taken, alone, search, beside_others)
     results = (one if one not in alone else _without_problem(one) for one in together)
     return replace(form, results=tuple(results)), (*notes, *said)
 

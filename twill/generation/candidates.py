@@ -37,7 +37,7 @@ from twill.generation.generated import (
 )
 from twill.generation.given import divided_waits, fitting, given, refuse_foreign
 from twill.generation.independent import independent
-from twill.generation.loop_nest import NoScheduleError
+from twill.generation.loop_nest import LEAST, NoScheduleError
 from twill.generation.multistage import FEWEST, as_written, multistage, without_copies
 from twill.generation.refusals import refusals
 from twill.generation.subtiles import COUNT, GAIN, better, divided, matching, note
@@ -60,8 +60,6 @@ LOADING, STORING = "the form whose computing group loads", "the form whose warpg
 FORMS = {True: 2, False: 1}
 """Time limits that the searches for a loop have together, in all forms of the kernel, with and without
 proofs."""
-LEAST = 0.25
-"""Part of the time limit that a search has in any case."""
 ORDERS: Mapping[bool | None, "Order"] = {True: "claimed", False: "mirrored"}
 """Of the programs of a persistent kernel, where the user says whether thread blocks claim them."""
 MORE_WARPS = 8

@@ -13,11 +13,13 @@ from itertools import chain, groupby
 from typing import TypeVar
 
 from twill.diagnostics import TwillError, together
+from twill.engine.clock import own_clock
 from twill.generation.refusals import refusals
 from twill.inputs import Case
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
+from twill.ir.search import Options as Search
 from twill.modulo.bounds import bounds
 from twill.targets import target
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
@@ -31,6 +33,8 @@ from twill.warp.thread_block import fits, granted, most_alike
 from twill.whatif import Pins, limited, pinned
 
 Solve = Callable[[Problem], Result]
+Again = Callable[[Case, Search, Result], Result]
+"""A search for a loop of which a result with fewer conditions is known."""
 Made = TypeVar("Made")
 
 
@@ -50,6 +54,8 @@ class Solver:
 WITHHELD = (0, 1 << 13, 1 << 15, 1 << 16)
 """Bytes of shared memory that the schedules do without, by attempt: slots of channels are aligned, and there
 are scratch buffers, which schedules do not count."""
+LEAST = 0.25
+"""Part of the time limit that a search has in any case."""
 _FEWEST = 2
 """Groups of loops whose groups need too many registers together: one that loads, one that computes."""
 _HELP = {False: "give it more time (--time-limit)", True: "twill schedule says why"}
@@ -178,30 +184,32 @@ def _beside_each_other(
 
 
 def going_together(
-    cases: Sequence[Case], results: Sequence[Result], solve: Callable[[Case, Result], Result]
+    cases: Sequence[Case], results: Sequence[Result], search: Search, solve: Again
 ) -> tuple[tuple[Result, ...], tuple[str, ...]]:
     """Schedules of loops that one thread block can have for those of each kernel, and notes on what that
     costs.
 
     `results` are those of the loops alone. One stays where it goes with those before it; otherwise the loop
     is solved on their groups, as `program` does it, by `solve`, which takes the result alone too: what that
-    excludes stays excluded. All of a kernel stay where one is no schedule, and, with a note, where none were
-    found that go together.
+    excludes stays excluded. These searches have the time limit of each loop once more, together, and `LEAST`
+    of it each. All results of a kernel stay where one is no schedule, and, with a note, where none were found
+    that go together.
     """
     found = list[tuple[tuple[Result, ...], tuple[str, ...]]]()
     for _, some in groupby(zip(cases, results, strict=True), lambda one: one[0].name.partition("/")[0]):
         of_kernel, alone = zip(*some, strict=True)
-        found.append(_of_one_kernel(of_kernel, alone, solve))
+        found.append(_of_one_kernel(of_kernel, alone, search, solve))
     return tuple(chain(*(one for one, _ in found))), tuple(chain(*(notes for _, notes in found)))
 
 
 def _of_one_kernel(
-    cases: Sequence[Case], results: Sequence[Result], solve: Callable[[Case, Result], Result]
+    cases: Sequence[Case], results: Sequence[Result], search: Search, solve: Again
 ) -> tuple[tuple[Result, ...], tuple[str, ...]]:
     if any(case.module is None or not one.solution for case, one in zip(cases, results, strict=True)):
         return tuple(results), ()
     own = {case.name: (case, one) for case, one in zip(cases, results, strict=True)}
-    found = list(results)
+    found, clock = list(results), own_clock()
+    began = clock.mark()
 
     def known(problem: Problem) -> Result | None:
         case, alone = own[problem.name]
@@ -209,7 +217,10 @@ def _of_one_kernel(
 
     def solved(problem: Problem) -> Result:
         case, alone = own[problem.name]
-        found.append(known(problem) or solve(replace(case, problem=problem), alone))
+        left = search.time_limit * len(cases) - clock.since(began)
+        limit = max(LEAST * search.time_limit, min(search.time_limit, left))
+        options = replace(case.searched(search), time_limit=limit)
+        found.append(known(problem) or solve(replace(case, problem=problem), options, alone))
         return found[-1]
 
     try:
