@@ -1,0 +1,265 @@
+# pyright: basic, reportMissingImports=false
+"""Launches of kernels in other tiles than before, and of more products and attention."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from benchmarks.launches import attention
+from benchmarks.launches.arrays import Case, bits, by, case, given, positive, ragged
+from benchmarks.launches.others.changed import holding, numbered, on, typed
+from benchmarks.launches.others.wider import around_eight, both
+from benchmarks.launches.products import RAGGED, experts, product, products, routed
+
+# --- products -----------------------------------------------------------------------------------------------
+
+
+def experts_by(tokens: int, type: str, rows: int, columns: int) -> Case:
+    """`experts` in other tiles."""
+    one = experts(tokens, type)
+    places, of_block = routed(tokens, 64, 8, rows)
+    made = holding(
+        numbered(one, EM=len(places)),
+        sorted_token_ids_ptr=("i32", len(places), given(places)),
+        expert_ids_ptr=("i32", len(of_block), given(of_block)),
+        num_tokens_post_padded_ptr=("i32", 1, given([len(places)])),
+    )
+    return on(made, len(of_block) * ceil(2048 / columns))
+
+
+def few_bits(tokens: int, kind: str, width: int, tile: tuple[int, int], n: int = 2816, k: int = 2048) -> Case:
+    """Experts with weights of 4 or 8 bits; a scale for each 128 rows."""
+    rows, columns = tile
+    count, top = 16, 8
+    places, of_block = routed(tokens, count, top, rows)
+    row, groups = k * width // 8, k // 128
+    strides = {"stride_am": k, "stride_be": n * row, "stride_bn": row, "stride_cm": n}
+    strides |= {"stride_bse": n * groups, "stride_bsn": groups, "stride_bze": 0, "stride_bzn": 0}
+    return case(
+        f"{tokens} tokens",
+        (len(of_block) * ceil(n / columns),),
+        {"EM": len(places), "num_valid_tokens": tokens * top, **strides},
+        a_ptr=(kind, tokens * k, 0.5),
+        b_ptr=("int8", count * n * row, bits),
+        c_ptr=(kind, tokens * top * n, "zeros"),
+        b_scale_ptr=(kind, count * n * groups, 0.02),
+        b_zp_ptr=("uint8", 16, bits),
+        topk_weights_ptr=("f32", tokens * top, positive),
+        sorted_token_ids_ptr=("i32", len(places), given(places)),
+        expert_ids_ptr=("i32", len(of_block), given(of_block)),
+        num_tokens_post_padded_ptr=("i32", 1, given([len(places)])),
+    )
+
+
+def activated(m: int, n: int, k: int) -> Case:
+    """With a bias, an activation, and its input kept."""
+    return case(
+        by(m, n, k),
+        (ceil(m / 128) * ceil(n / 256),),
+        {"M": m, "N": n, "K": k, "stride_cm": n, "stride_am": k, "stride_bn": k}
+        | {f"CACHE_KEY_{one}": 1 for one in "MNK"},
+        C=("f16", m * n, "zeros"),
+        ACT_INPUT=("f16", m * n, "zeros"),
+        A=("f16", m * k, 0.5),
+        B=("f16", n * k, 0.1),
+        bias=("f16", n, 1.0),
+    )
+
+
+def heads_of_bytes(heads: int, m: int, n: int, k: int) -> Case:
+    """A product for each head, with a scale for each row and column."""
+    return case(
+        by(heads, m, n, k),
+        (ceil(m / 128) * ceil(n / 64), heads),
+        {"M": m, "N": n, "K": k, "stride_ah": m * k, "stride_am": k, "stride_bh": n * k, "stride_bn": k}
+        | {"stride_ch": m * n, "stride_cm": n, "stride_scale_ah": m, "stride_scale_bh": n},
+        a_ptr=("f8", heads * m * k, 0.5),
+        b_ptr=("f8", heads * n * k, 0.5),
+        c_ptr=("bf16", heads * m * n, "zeros"),
+        a_scale_ptr=("f32", heads * m, positive),
+        b_scale_ptr=("f32", heads * n, positive),
+    )
+
+
+def by_groups_of_columns(m: int, n: int = 4096, k: int = 7168) -> Case:
+    """8-bit floats; the scales of a group of columns lie behind one another."""
+    return case(
+        by(m, n, k),
+        (ceil(m / 64) * ceil(n / 128),),
+        {"M": m, "stride_am": k, "stride_cm": n},
+        A=("f8", m * k, 0.5),
+        B=("f8", n * k, 0.5),
+        C=("bf16", m * n, "zeros"),
+        a_scale_ptr=("f32", m * k // 128, positive),
+        b_scale_ptr=("f32", n // 128 * k // 128, positive),
+    )
+
+
+def packed_parts(m: int, n: int = 4096, k: int = 4096) -> Case:
+    """Weights of 4 bits, of which parts of the sum are added by atomic operations."""
+    return case(
+        by(m, n, k),
+        (ceil(m / 16) * n // 32, 4),
+        {"m": m, "n": n, "k": k, "groupsize": 128, "stride_am": k, "stride_bk": n, "stride_cm": n}
+        | {"stride_scales_g": n, "stride_zeros_g": n // 8},
+        a_ptr=("f16", m * k, 0.1),
+        b_ptr=("i32", k // 8 * n, bits),
+        c_ptr=("f16", m * n, "zeros"),
+        scales_ptr=("f16", k // 128 * n, 0.02),
+        zeros_ptr=("i32", k // 128 * n // 8, bits),
+    )
+
+
+def plain(m: int, n: int, k: int) -> Case:
+    return case(
+        by(m, n, k),
+        (ceil(m / 128) * ceil(n / 128),),
+        {"M": m, "N": n, "K": k, "stride_am": k, "stride_bk": n, "stride_cm": n, "total_tiles_streamk": 0},
+        A=("bf16", m * k, 0.5),
+        B=("bf16", k * n, 0.1),
+        C=("bf16", m * n, "zeros"),
+    )
+
+
+# --- attention ----------------------------------------------------------------------------------------------
+
+
+def neighbours(product_of_values: bool) -> Case:
+    """2 by 8 heads of 1024 tokens; sizes are constants."""
+    pairs, tokens, width = 16, 1024, 64
+    square, wide = pairs * tokens**2, pairs * tokens * width
+    names = {"v": width, "out": width, "attn": tokens} if product_of_values else {"q": width, "k": width, "qk": tokens}
+    numbers = {}
+    for name, row in names.items():
+        numbers |= {f"{name}_batch_stride": 8 * tokens * row, f"{name}_head_stride": tokens * row}
+        numbers |= {f"{name}_seq_stride": row}
+    if product_of_values:
+        arrays = {"Attn_ptr": ("bf16", square, 0.03), "V_ptr": ("bf16", wide, 0.5), "Out_ptr": ("bf16", wide, "zeros")}
+        return case("2x8x1024", (pairs, tokens // 64, 1), numbers, **arrays)
+    arrays = {name: ("f32", wide, 0.5) for name in ("Q_ptr", "K_ptr")}
+    arrays |= {"QK_ptr": ("f32", square, "zeros"), "mask_ptr": ("f32", tokens**2, banded)}
+    return case("2x8x1024", (pairs, tokens // 64, tokens // 64), numbers, **arrays)
+
+
+def banded(size: int) -> Any:
+    """Ones near the diagonal."""
+    import torch
+
+    rows = torch.arange(int(size**0.5))
+    return ((rows[:, None] - rows[None, :]).abs() <= 3).flatten().float()
+
+
+def latent_prefill(lengths: Sequence[int], heads: int = 16) -> Case:
+    """Keys of 128 and 64 elements, of which the first are values too; all heads share them."""
+    tokens, starts = sum(lengths), [sum(lengths[:one]) for one in range(len(lengths))]
+    strides = {"stride_q_bs": heads * 128, "stride_q_h": 128, "stride_q_rope_bs": heads * 64, "stride_q_rope_h": 64}
+    strides |= {"stride_kv_bs": 128, "stride_kv_h": 128, "stride_kv_rope_bs": 64, "stride_kv_rope_h": 64}
+    return case(
+        f"{len(lengths)} sequences",
+        (len(lengths), heads, ceil(max(lengths) / 64)),
+        {"sm_scale": 192**-0.5, "kv_group_num": heads, "stride_obs": heads * 128, "stride_oh": 128, **strides},
+        Q_nope=("bf16", tokens * heads * 128, 0.5),
+        Q_rope=("bf16", tokens * heads * 64, 0.5),
+        KV_nope=("bf16", tokens * 128, 0.5),
+        KV_rope=("bf16", tokens * 64, 0.5),
+        Out=("bf16", tokens * heads * 128, "zeros"),
+        B_Start_Loc=("i32", len(lengths), given(starts)),
+        B_Seqlen=("i32", len(lengths), given(list(lengths))),
+    )
+
+
+def split_decode(sequences: int, tokens: int, few: int = 8, shared: int = 16) -> Case:
+    """In parts of 256 keys."""
+    heads, width, parts = few * shared, 128, ceil(tokens / 256)
+    keys = sequences * tokens
+    return case(
+        f"{sequences} after {tokens}",
+        (sequences, few, parts),
+        {"sm_scale": width**-0.5, "gqa_group_size": shared, "stride_req_to_tokens_b": tokens}
+        | {"stride_qbs": heads * width, "stride_qh": width, "stride_kbs": few * width, "stride_kh": width}
+        | {"stride_vbs": few * width, "stride_vh": width, "stride_mid_ob": heads * parts * width}
+        | {"stride_mid_oh": parts * width, "stride_mid_os": width, "stride_mid_o_eb": heads * parts}
+        | {"stride_mid_o_eh": parts},
+        Q=("bf16", sequences * heads * width, 0.5),
+        K=("bf16", keys * few * width, 0.5),
+        V=("bf16", keys * few * width, 0.5),
+        Req_to_tokens=("i32", keys, given(list(range(keys)))),
+        B_req_idx=("i32", sequences, given(list(range(sequences)))),
+        B_Seqlen=("i32", sequences, given([tokens] * sequences)),
+        Mid_O=("f32", sequences * heads * parts * width, "zeros"),
+        Mid_O_LogExpSum=("f32", sequences * heads * parts, "zeros"),
+    )
+
+
+def chosen_blocks(batch: int, tokens: int) -> Case:
+    """Gradient of queries that attend to blocks of keys before them."""
+    one = attention.sparse(batch, tokens)
+    rows = batch * tokens * 64
+    arrays = {name: one["arrays"][name] for name in ("q", "k", "v", "block_indices")}
+    return case(
+        one["label"],
+        one["grid"],
+        one["numbers"],
+        **arrays,
+        block_counts=("i32", rows // 16, given([16] * (rows // 16))),
+        lse=("f32", rows, around_eight),
+        delta=("f32", rows, 0.1),
+        do=("bf16", rows * 128, 0.5),
+        dq=("bf16", rows * 128, "zeros"),
+    )
+
+
+def compressed(batch: int, tokens: int) -> Case:
+    """Attention to a mean of each block of 64 keys before."""
+    blocks = ceil(tokens / 64)
+    return case(
+        by(batch, tokens),
+        (tokens, 1, batch * 4),
+        {"scale": 128**-0.5, "TQ": tokens, "TK": tokens},
+        q=("bf16", batch * tokens * 64 * 128, 0.5),
+        k=("bf16", batch * blocks * 4 * 128, 0.5),
+        v=("bf16", batch * blocks * 4 * 128, 0.5),
+        o=("bf16", batch * tokens * 64 * 128, "zeros"),
+        lse=("f32", batch * tokens * 64, "zeros"),
+    )
+
+
+def narrow(one: Case, width: int = 64) -> Case:
+    """Linear attention with heads of 64 in arrays for heads of 128."""
+    return numbered(one, scale=width**-0.5)
+
+
+def linear(made: Any, *grid: Any) -> tuple[Case, Case]:
+    """In other tiles: the grid by chunks and heads."""
+    return tuple(
+        on(narrow(made(4 // (1 + short), tokens)), *grid[0](ceil(tokens / 64), (4 // (1 + short)) * attention.HEADS))
+        | ({"time": False} if short else {})
+        for short, tokens in ((0, 4096), (1, 1000))
+    )
+
+
+CASES: Mapping[str, Sequence[Case]] = {
+    "b_vllm_moe_64x256": (experts_by(2048, "bf16", 64, 256),),
+    "b_vllm_moe_fp8_64": (experts_by(2048, "f8", 64, 128),),
+    "b_vllm_moe_awq": both(few_bits(64, "bf16", 4, (16, 128)), few_bits(7, "bf16", 4, (16, 128))),
+    "b_vllm_moe_w8": both(few_bits(1024, "f16", 8, (64, 64)), few_bits(33, "f16", 8, (64, 64))),
+    "b_fa_linear_fwd": (activated(8192, 4096, 4096),),
+    "b_ll_bmm_fp8": both(heads_of_bytes(16, 2048, 512, 128), heads_of_bytes(3, 80, 512, 128)),
+    "b_lmd_gemm_fp8": both(by_groups_of_columns(4096), by_groups_of_columns(1008)),
+    "b_aa_splitk_dequant": (packed_parts(16),),
+    "b_gems_classic": both(plain(4096, 4096, 4096), plain(*RAGGED)),
+    "b_tut03_64x256": products((64, 256)),
+    "b_tut03_32x64": products((32, 64)),
+    "b_tut03_fp8_256": products((256, 128), "f8"),
+    "b_tut03_fp8_64x256": products((64, 256), "f8"),
+    "b_tut06_causal_32": (attention.tutorial_forward(4, 16, 4096), ragged(attention.tutorial_forward(1, 2, 1024))),
+    "b_liger_na_qk": (neighbours(False),),
+    "b_liger_na_av": (neighbours(True),),
+    "b_ll_mla_prefill": both(latent_prefill((4096, 3000)), latent_prefill((100, 777, 1))),
+    "b_ll_gqa_stage1": both(split_decode(16, 8192), split_decode(3, 1000)),
+    "b_nsa_dq": (chosen_blocks(2, 2048),),
+    "b_nsa_comp": both(compressed(2, 4096), compressed(2, 1000)),
+    "b_fla_o_64": linear(attention.chunk_o, lambda chunks, heads: (1, chunks, heads)),
+    "b_fla_h_k64": linear(attention.chunk_h, lambda chunks, heads: (4, 2, heads)),
+}
+"""Launches by the kernel's name."""
