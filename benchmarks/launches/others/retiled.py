@@ -7,8 +7,9 @@ from typing import Any
 
 from benchmarks.launches import attention
 from benchmarks.launches.arrays import Case, bits, by, case, given, positive, ragged
-from benchmarks.launches.others.changed import holding, numbered, on, typed
+from benchmarks.launches.others.changed import below, holding, numbered, on, typed
 from benchmarks.launches.others.wider import around_eight, both
+from benchmarks.launches.paged import PAGE, permuted, tables
 from benchmarks.launches.products import RAGGED, experts, product, products, routed
 
 # --- products -----------------------------------------------------------------------------------------------
@@ -238,6 +239,125 @@ def linear(made: Any, *grid: Any) -> tuple[Case, Case]:
     )
 
 
+# --- adapters, and experts with tokens of their own ---------------------------------------------------------
+
+
+def adapted(lengths: Sequence[int], n: int, k: int, tile: int, parts: int = 0, rank: int = 16) -> Case:
+    """Segments of tokens with an adapter each: by its first matrix, where `k` is wide, or by its second;
+    `parts`: results behind one another, which are no wider than `n`."""
+    tokens, count, wide = sum(lengths), 4, n * (parts or 1)
+    first = k > rank
+    grid = (ceil(max(lengths) / 16) * ceil(n / tile), *((parts,) if parts else ()), len(lengths))
+    inputs = k if first else rank * (parts or 1)
+    numbers = {"N": n, "K": k, "stack_num": 1, "max_qkv_out_dim": n, "x_stride_0": inputs}
+    numbers |= {"w_stride_0": wide * k, "w_stride_1": k, "output_stride_0": wide}
+    tables = {"n_offs": [n * part for part in range(parts + 1)]} if parts else {}
+    tables |= {"seg_lens": list(lengths), "seg_indptr": [sum(lengths[:one]) for one in range(len(lengths) + 1)]}
+    tables |= {"weight_indices": [one % count for one in range(len(lengths))], "lora_ranks": [rank] * count}
+    return case(
+        f"{len(lengths)} sequences",
+        grid,
+        numbers,
+        **{name: ("i32", len(values), given(values)) for name, values in tables.items()},
+        x=("bf16", tokens * inputs, 0.5),
+        weights=("bf16", count * wide * k, 0.1),
+        output=("bf16", tokens * wide, "zeros" if first else 0.5),
+        scalings=("f32", count, 0.5),
+    )
+
+
+def crowds(tokens: Sequence[int], kind: str, tile: tuple[int, int], n: int = 2048, k: int = 2048) -> Case:
+    """For each expert room for as many tokens as the fullest has."""
+    count, most = len(tokens), max(tokens)
+    blocks = k // 128
+    scales = {"stride_ase": most * blocks, "stride_asm": blocks, "stride_bse": n // 128 * blocks}
+    scales |= {"stride_bsn": blocks} if kind == "f8" else {}
+    numbers = {"max_num_tokens": most, "K": k, "N": n, "stride_ae": most * k, "stride_am": k}
+    numbers |= {"stride_be": n * k, "stride_bn": k, "stride_ce": most * n, "stride_cm": n}
+    return case(
+        f"{sum(tokens)} tokens",
+        (count, ceil(most / tile[0]) * ceil(n / tile[1])),
+        {**numbers, **(scales if kind == "f8" else {})},
+        a_ptr=(kind, count * most * k, 0.5),
+        b_ptr=(kind, count * n * k, 0.1),
+        c_ptr=("bf16", count * most * n, "zeros"),
+        expert_num_tokens=("i32", count, given(list(tokens))),
+        a_scale_ptr=("f32", count * most * blocks, positive),
+        b_scale_ptr=("f32", count * n // 128 * blocks, positive),
+    )
+
+
+def by_blocks_of(m: int, n: int, k: int, tile: tuple[int, int], names: str = "stride_As_m stride_Bs_n") -> Case:
+    """8-bit floats with a scale for each 128 columns."""
+    rows, columns = names.split()
+    return case(
+        by(m, n, k),
+        (ceil(m / tile[0]) * ceil(n / tile[1]),),
+        {"M": m, "N": n, "K": k, "group_n": 128, "group_k": 128, "stride_am": k, "stride_bn": k, "stride_cm": n}
+        | {rows: k // 128, columns: k // 128},
+        A=("f8", m * k, 0.5),
+        B=("f8", n * k, 0.5),
+        C=("bf16", m * n, "zeros"),
+        As=("f32", m * k // 128, positive),
+        Bs=("f32", n * k // 128, positive),
+    )
+
+
+def squared(m: int, k: int) -> Case:
+    """A A^T, of which a half is computed."""
+    tiles = ceil(m / 128)
+    return case(
+        by(m, k),
+        (tiles * (tiles + 1) // 2,),
+        {"M": m, "K": k, "stride_am": k, "stride_cm": m},
+        A=("bf16", m * k, 0.5),
+        C=("bf16", m * m, "zeros"),
+    )
+
+
+def chosen_tokens(batch: int, tokens: int, top: int = 2048) -> Case:
+    """16 heads of 512, which share the chosen tokens."""
+    heads, width, keys = 16, 512, 4096
+    return case(
+        by(batch, tokens),
+        (tokens, batch),
+        {"scale": width**-0.5, "topk": top, "stride_qb": tokens * heads * width, "stride_qm": heads * width}
+        | {"stride_qh": width, "stride_kvb": keys * width, "stride_kvn": width, "stride_ob": tokens * heads * width}
+        | {"stride_om": heads * width, "stride_oh": width, "stride_idxb": tokens * top, "stride_idxm": top},
+        Q=("bf16", batch * tokens * heads * width, 0.5),
+        KV=("bf16", batch * keys * width, 0.5),
+        O=("bf16", batch * tokens * heads * width, "zeros"),
+        attn_sink=("f32", heads, 0.5),
+        topk_idxs=("i32", batch * tokens * top, below(keys)),
+    )
+
+
+def different_widths(queries: Sequence[int], before: Sequence[int], label: str) -> Case:
+    """Keys of 192 and values of 128, in pages; 8 heads share keys, and a block has 2 queries of them."""
+    heads, few, keys, values = 32, 4, 192, 128
+    row, lengths, starts = tables(queries, before)
+    pages, tokens = row * len(queries), starts[-1]
+    numbers = {"scale": keys**-0.5, "block_table_stride": row, "num_seqs": len(queries)}
+    for name, width in (("query", keys), ("output", values)):
+        numbers |= {f"{name}_stride_0": heads * width, f"{name}_stride_1": width}
+    for name, width in (("k", keys), ("v", values)):
+        strides = (few * width * PAGE, few * width, width)
+        numbers |= {f"stride_{name}_cache_{i}": one for i, one in enumerate(strides)}
+    return case(
+        label,
+        (tokens // 2 + len(queries), few),
+        numbers,
+        query_ptr=("bf16", tokens * heads * keys, 0.5),
+        output_ptr=("bf16", tokens * heads * values, "zeros"),
+        key_cache_ptr=("bf16", pages * few * keys * PAGE, 0.5),
+        value_cache_ptr=("bf16", pages * few * values * PAGE, 0.5),
+        sink_ptr=("bf16", heads, 0.5),
+        block_tables_ptr=("i32", pages, permuted),
+        seq_lens_ptr=("i32", len(lengths), given(lengths)),
+        query_start_len_ptr=("i32", len(starts), given(starts)),
+    )
+
+
 CASES: Mapping[str, Sequence[Case]] = {
     "b_vllm_moe_64x256": (experts_by(2048, "bf16", 64, 256),),
     "b_vllm_moe_fp8_64": (experts_by(2048, "f8", 64, 128),),
@@ -261,5 +381,22 @@ CASES: Mapping[str, Sequence[Case]] = {
     "b_nsa_comp": both(compressed(2, 4096), compressed(2, 1000)),
     "b_fla_o_64": linear(attention.chunk_o, lambda chunks, heads: (1, chunks, heads)),
     "b_fla_h_k64": linear(attention.chunk_h, lambda chunks, heads: (4, 2, heads)),
+    "b_vllm_diffkv": both(
+        different_widths((1,) * 64, (4000,) * 64, "64 tokens after 4000"),
+        different_widths((300, 17, 64), (0, 500, 33), "3 sequences"),
+    ),
+    "b_sg_lora_a": both(adapted((256,) * 8, 16, 4096, 16), adapted((100, 1, 37), 16, 4096, 16)),
+    "b_sg_lora_b": both(adapted((256,) * 8, 4096, 16, 256), adapted((100, 1, 37), 1040, 16, 256)),
+    "b_sg_qkv_b": both(adapted((256,) * 8, 1024, 16, 64, 3), adapted((100, 1, 37), 272, 16, 64, 3)),
+    "b_sg_fp8_x4": both(by_blocks_of(4096, 4096, 7168, (64, 128)), by_blocks_of(1008, 1040, 1536, (64, 128))),
+    "b_gems_w8a8": both(by_blocks_of(4096, 4096, 7168, (64, 64)), by_blocks_of(1008, 1040, 1152, (64, 64))),
+    "b_gems_fp8": both(
+        by_blocks_of(4096, 4096, 7168, (128, 128), "stride_as_m stride_bs_n"),
+        by_blocks_of(1008, 1040, 1152, (128, 128), "stride_as_m stride_bs_n"),
+    ),
+    "b_gems_syrk": both(squared(4096, 4096), squared(1008, 1104)),
+    "b_gems_sparse": both(chosen_tokens(4, 256), chosen_tokens(2, 5, 112)),
+    "b_vllm_batched_moe": both(crowds((256, 100, 7, 0) * 16, "bf16", (64, 64)), crowds((33, 0, 80), "bf16", (64, 64))),
+    "b_vllm_batched_fp8": both(crowds((256, 100, 7, 0) * 16, "f8", (64, 128)), crowds((33, 0, 80), "f8", (64, 128))),
 }
 """Launches by the kernel's name."""
