@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from benchmarks.launches import attention
+from benchmarks.launches import attention, cases
 from benchmarks.launches.arrays import Case, bits, by, case, given, positive, ragged
 from benchmarks.launches.others.changed import below, holding, numbered, on, typed
-from benchmarks.launches.others.wider import around_eight, both
+from benchmarks.launches.others.chunks import Shape
+from benchmarks.launches.others.wider import around_eight, both, pairs
 from benchmarks.launches.paged import PAGE, permuted, tables
 from benchmarks.launches.products import RAGGED, experts, product, products, routed
 
@@ -358,6 +359,87 @@ def different_widths(queries: Sequence[int], before: Sequence[int], label: str) 
     )
 
 
+def paged_decode(sequences: int, tokens: int) -> Case:
+    """8 elements of a key behind one another, and the tokens of a page behind one another in values."""
+    heads, few, width = 32, 8, 128
+    row, lengths, starts = tables((1,) * sequences, (tokens - 1,) * sequences)
+    page = few * width * PAGE
+    numbers = {"scale": width**-0.5, "out_scale_inv": 1.0, "block_table_stride": row}
+    for name in ("query", "output"):
+        numbers |= {f"{name}_stride_0": heads * width, f"{name}_stride_1": width}
+    numbers |= {"stride_k_cache_0": page, "stride_k_cache_1": width * PAGE, "stride_k_cache_2": 8 * PAGE}
+    numbers |= {"stride_v_cache_0": page, "stride_v_cache_1": width * PAGE, "stride_v_cache_2": PAGE}
+    return case(
+        f"{sequences} after {tokens}",
+        (sequences, few),
+        numbers,
+        query_ptr=("bf16", sequences * heads * width, 0.5),
+        output_ptr=("bf16", sequences * heads * width, "zeros"),
+        key_cache_ptr=("bf16", sequences * row * page, 0.5),
+        value_cache_ptr=("bf16", sequences * row * page, 0.5),
+        block_tables_ptr=("i32", sequences * row, permuted),
+        seq_lens_ptr=("i32", sequences, given(lengths)),
+        query_start_len_ptr=("i32", sequences + 1, given(starts)),
+    )
+
+
+def block_sparse(batch: int, tokens: int, few: int = 4, shared: int = 16) -> Case:
+    """One sequence after another; a page holds 128 keys with their values, and each query has 16 pages."""
+    heads, width, top = few * shared, 128, 16
+    pages, rows = tokens // 128, batch * tokens
+    starts = [tokens * one for one in range(batch + 1)]
+    return case(
+        by(batch, tokens),
+        (tokens, few, batch),
+        {"num_kv_heads": few, "gqa_group_size": shared, "head_dim": width, "max_topk": top, "num_q_loop": 1}
+        | {"sm_scale": width**-0.5, "stride_qn": heads * width, "stride_qh": width, "stride_on": heads * width}
+        | {"stride_oh": width, "stride_kv_blk": few * 256 * width, "stride_kv_h": 256 * width}
+        | {"stride_kv_pos": 2 * width, "stride_th": rows * top, "stride_tn": top, "stride_bt_b": pages},
+        q_ptr=("bf16", rows * heads * width, 0.5),
+        kv_cache_ptr=("bf16", batch * pages * few * 256 * width, 0.5),
+        k_scale_ptr=("f32", 16, 1.0),
+        v_scale_ptr=("f32", 16, 1.0),
+        t_ptr=("i32", few * rows * top, below(pages)),
+        o_ptr=("bf16", rows * heads * width, "zeros"),
+        block_table_ptr=("i32", batch * pages, permuted),
+        cu_seqlens_q=("i32", batch + 1, given(starts)),
+        cu_seqblocks_q=("i32", batch + 1, given(starts)),
+        seq_lens=("i32", batch, given([tokens] * batch)),
+        prefix_lens=("i32", batch, given([0] * batch)),
+    )
+
+
+def path(s: Shape) -> Case:
+    """Attention along a path of reflections: what a chunk of queries has with itself is given."""
+    arrays = {**s.keyed("q k w1 w2", 0.1), **s.valued("v o"), **s.valued("o_new", "zeros")}
+    sums = {**s.single("L", positive), **s.single("M", 0.3), **s.single("L_new", "zeros")}
+    return s.case((s.chunks, s.pairs), arrays, sums)
+
+
+def triangles(s: Shape) -> Case:
+    """Inverses of triangles of 32 rows."""
+    return s.case((s.chunks, s.pairs), s.square("A", 0.1, "f32"), s.square("Ai", "zeros"))
+
+
+SAME = {
+    "b_nsa_w1": "fla_nsa_fwd",
+    "b_nsa_w2": "fla_nsa_fwd",
+    "b_h_w8": "fla_chunk_fwd_h",
+    "b_kkt_w2": "fla_kkt",
+    "b_kkt_w8": "fla_kkt",
+    "b_wy_w2": "fla_wy_recompute",
+    "b_wy_w8": "fla_wy_recompute",
+    "b_dqkwg_w8": "fla_chunk_bwd_dqkwg",
+    "b_o_w8": "fla_chunk_fwd_o",
+    "b_attn_w8": "fla_parallel_attn_fwd",
+    "b_dkv_w8": "fla_parallel_attn_bwd_dkv",
+    "b_awq_w8": "vllm_awq_gemm",
+    "b_ua_w8": "vllm_unified_attention",
+    "b_t08_64": "tut08_grouped",
+    "b_t12_w8": "tut12_splitk",
+}
+"""Kernels that differ from others only in warps, or in what a fixed number of thread blocks walks over."""
+
 CASES: Mapping[str, Sequence[Case]] = {
     "b_vllm_moe_64x256": (experts_by(2048, "bf16", 64, 256),),
     "b_vllm_moe_fp8_64": (experts_by(2048, "f8", 64, 128),),
@@ -385,6 +467,15 @@ CASES: Mapping[str, Sequence[Case]] = {
         different_widths((1,) * 64, (4000,) * 64, "64 tokens after 4000"),
         different_widths((300, 17, 64), (0, 500, 33), "3 sequences"),
     ),
+    "b_vllm_paged2d": both(paged_decode(64, 4000), paged_decode(3, 77)),
+    "b_m3_sparse_fwd": both(block_sparse(2, 4096), block_sparse(3, 128)),
+    "b_path_fwd": pairs(path, heads=8, keys=64, values=64),
+    "b_vllm_tril32": pairs(triangles, heads=8, chunk=32),
+    "b_h_w1": linear(attention.chunk_h, lambda chunks, heads: (4, 4, heads)),
+    "b_dh_w2": linear(attention.gated_delta_h, lambda chunks, heads: (4 * heads,)),
+    "b_o_w2": linear(attention.chunk_o, lambda chunks, heads: (4, chunks, heads)),
+    "b_gla_w2": linear(attention.gla_o, lambda chunks, heads: (2, chunks, heads)),
+    **{name: cases.CASES[other] for name, other in SAME.items()},
     "b_sg_lora_a": both(adapted((256,) * 8, 16, 4096, 16), adapted((100, 1, 37), 16, 4096, 16)),
     "b_sg_lora_b": both(adapted((256,) * 8, 4096, 16, 256), adapted((100, 1, 37), 1040, 16, 256)),
     "b_sg_qkv_b": both(adapted((256,) * 8, 1024, 16, 64, 3), adapted((100, 1, 37), 272, 16, 64, 3)),
