@@ -7,11 +7,11 @@ from typing import Any
 
 from benchmarks.launches import attention, cases
 from benchmarks.launches.arrays import Case, bits, by, case, given, positive, ragged
-from benchmarks.launches.others.changed import below, holding, numbered, on, typed
+from benchmarks.launches.others.changed import below, holding, numbered, on
 from benchmarks.launches.others.chunks import Shape
 from benchmarks.launches.others.wider import around_eight, both, pairs
 from benchmarks.launches.paged import PAGE, permuted, tables
-from benchmarks.launches.products import RAGGED, experts, product, products, routed
+from benchmarks.launches.products import RAGGED, experts, products, routed
 
 # --- products -----------------------------------------------------------------------------------------------
 
@@ -130,15 +130,23 @@ def neighbours(product_of_values: bool) -> Case:
     """2 by 8 heads of 1024 tokens; sizes are constants."""
     pairs, tokens, width = 16, 1024, 64
     square, wide = pairs * tokens**2, pairs * tokens * width
-    names = {"v": width, "out": width, "attn": tokens} if product_of_values else {"q": width, "k": width, "qk": tokens}
+    names = (
+        {"v": width, "out": width, "attn": tokens}
+        if product_of_values
+        else {"q": width, "k": width, "qk": tokens}
+    )
     numbers = {}
     for name, row in names.items():
         numbers |= {f"{name}_batch_stride": 8 * tokens * row, f"{name}_head_stride": tokens * row}
         numbers |= {f"{name}_seq_stride": row}
     if product_of_values:
-        arrays = {"Attn_ptr": ("bf16", square, 0.03), "V_ptr": ("bf16", wide, 0.5), "Out_ptr": ("bf16", wide, "zeros")}
+        arrays = {
+            "Attn_ptr": ("bf16", square, 0.03),
+            "V_ptr": ("bf16", wide, 0.5),
+            "Out_ptr": ("bf16", wide, "zeros"),
+        }
         return case("2x8x1024", (pairs, tokens // 64, 1), numbers, **arrays)
-    arrays = {name: ("f32", wide, 0.5) for name in ("Q_ptr", "K_ptr")}
+    arrays = dict.fromkeys(("Q_ptr", "K_ptr"), ("f32", wide, 0.5))
     arrays |= {"QK_ptr": ("f32", square, "zeros"), "mask_ptr": ("f32", tokens**2, banded)}
     return case("2x8x1024", (pairs, tokens // 64, tokens // 64), numbers, **arrays)
 
@@ -154,12 +162,23 @@ def banded(size: int) -> Any:
 def latent_prefill(lengths: Sequence[int], heads: int = 16) -> Case:
     """Keys of 128 and 64 elements, of which the first are values too; all heads share them."""
     tokens, starts = sum(lengths), [sum(lengths[:one]) for one in range(len(lengths))]
-    strides = {"stride_q_bs": heads * 128, "stride_q_h": 128, "stride_q_rope_bs": heads * 64, "stride_q_rope_h": 64}
+    strides = {
+        "stride_q_bs": heads * 128,
+        "stride_q_h": 128,
+        "stride_q_rope_bs": heads * 64,
+        "stride_q_rope_h": 64,
+    }
     strides |= {"stride_kv_bs": 128, "stride_kv_h": 128, "stride_kv_rope_bs": 64, "stride_kv_rope_h": 64}
     return case(
         f"{len(lengths)} sequences",
         (len(lengths), heads, ceil(max(lengths) / 64)),
-        {"sm_scale": 192**-0.5, "kv_group_num": heads, "stride_obs": heads * 128, "stride_oh": 128, **strides},
+        {
+            "sm_scale": 192**-0.5,
+            "kv_group_num": heads,
+            "stride_obs": heads * 128,
+            "stride_oh": 128,
+            **strides,
+        },
         Q_nope=("bf16", tokens * heads * 128, 0.5),
         Q_rope=("bf16", tokens * heads * 64, 0.5),
         KV_nope=("bf16", tokens * 128, 0.5),
@@ -201,7 +220,7 @@ def chosen_blocks(batch: int, tokens: int) -> Case:
     return case(
         one["label"],
         one["grid"],
-        one["numbers"],
+        {**one["numbers"], "T": tokens},
         **arrays,
         block_counts=("i32", rows // 16, given([16] * (rows // 16))),
         lse=("f32", rows, around_eight),
@@ -231,13 +250,13 @@ def narrow(one: Case, width: int = 64) -> Case:
     return numbered(one, scale=width**-0.5)
 
 
-def linear(made: Any, *grid: Any) -> tuple[Case, Case]:
+def linear(made: Any, grid: Any) -> tuple[Case, Case]:
     """In other tiles: the grid by chunks and heads."""
-    return tuple(
-        on(narrow(made(4 // (1 + short), tokens)), *grid[0](ceil(tokens / 64), (4 // (1 + short)) * attention.HEADS))
-        | ({"time": False} if short else {})
-        for short, tokens in ((0, 4096), (1, 1000))
+    full, odd = (
+        on(narrow(made(batch, tokens)), *grid(ceil(tokens / 64), batch * attention.HEADS))
+        for batch, tokens in ((4, 4096), (2, 1000))
     )
+    return both(full, odd)
 
 
 # --- adapters, and experts with tokens of their own ---------------------------------------------------------
@@ -253,7 +272,10 @@ def adapted(lengths: Sequence[int], n: int, k: int, tile: int, parts: int = 0, r
     numbers = {"N": n, "K": k, "stack_num": 1, "max_qkv_out_dim": n, "x_stride_0": inputs}
     numbers |= {"w_stride_0": wide * k, "w_stride_1": k, "output_stride_0": wide}
     tables = {"n_offs": [n * part for part in range(parts + 1)]} if parts else {}
-    tables |= {"seg_lens": list(lengths), "seg_indptr": [sum(lengths[:one]) for one in range(len(lengths) + 1)]}
+    tables |= {
+        "seg_lens": list(lengths),
+        "seg_indptr": [sum(lengths[:one]) for one in range(len(lengths) + 1)],
+    }
     tables |= {"weight_indices": [one % count for one in range(len(lengths))], "lora_ranks": [rank] * count}
     return case(
         f"{len(lengths)} sequences",
@@ -288,13 +310,24 @@ def crowds(tokens: Sequence[int], kind: str, tile: tuple[int, int], n: int = 204
     )
 
 
-def by_blocks_of(m: int, n: int, k: int, tile: tuple[int, int], names: str = "stride_As_m stride_Bs_n") -> Case:
+def by_blocks_of(
+    m: int, n: int, k: int, tile: tuple[int, int], names: str = "stride_As_m stride_Bs_n"
+) -> Case:
     """8-bit floats with a scale for each 128 columns."""
     rows, columns = names.split()
     return case(
         by(m, n, k),
         (ceil(m / tile[0]) * ceil(n / tile[1]),),
-        {"M": m, "N": n, "K": k, "group_n": 128, "group_k": 128, "stride_am": k, "stride_bn": k, "stride_cm": n}
+        {
+            "M": m,
+            "N": n,
+            "K": k,
+            "group_n": 128,
+            "group_k": 128,
+            "stride_am": k,
+            "stride_bn": k,
+            "stride_cm": n,
+        }
         | {rows: k // 128, columns: k // 128},
         A=("f8", m * k, 0.5),
         B=("f8", n * k, 0.5),
@@ -323,7 +356,12 @@ def chosen_tokens(batch: int, tokens: int, top: int = 2048) -> Case:
         by(batch, tokens),
         (tokens, batch),
         {"scale": width**-0.5, "topk": top, "stride_qb": tokens * heads * width, "stride_qm": heads * width}
-        | {"stride_qh": width, "stride_kvb": keys * width, "stride_kvn": width, "stride_ob": tokens * heads * width}
+        | {
+            "stride_qh": width,
+            "stride_kvb": keys * width,
+            "stride_kvn": width,
+            "stride_ob": tokens * heads * width,
+        }
         | {"stride_om": heads * width, "stride_oh": width, "stride_idxb": tokens * top, "stride_idxm": top},
         Q=("bf16", batch * tokens * heads * width, 0.5),
         KV=("bf16", batch * keys * width, 0.5),
@@ -392,7 +430,12 @@ def block_sparse(batch: int, tokens: int, few: int = 4, shared: int = 16) -> Cas
         by(batch, tokens),
         (tokens, few, batch),
         {"num_kv_heads": few, "gqa_group_size": shared, "head_dim": width, "max_topk": top, "num_q_loop": 1}
-        | {"sm_scale": width**-0.5, "stride_qn": heads * width, "stride_qh": width, "stride_on": heads * width}
+        | {
+            "sm_scale": width**-0.5,
+            "stride_qn": heads * width,
+            "stride_qh": width,
+            "stride_on": heads * width,
+        }
         | {"stride_oh": width, "stride_kv_blk": few * 256 * width, "stride_kv_h": 256 * width}
         | {"stride_kv_pos": 2 * width, "stride_th": rows * top, "stride_tn": top, "stride_bt_b": pages},
         q_ptr=("bf16", rows * heads * width, 0.5),
@@ -454,7 +497,10 @@ CASES: Mapping[str, Sequence[Case]] = {
     "b_tut03_32x64": products((32, 64)),
     "b_tut03_fp8_256": products((256, 128), "f8"),
     "b_tut03_fp8_64x256": products((64, 256), "f8"),
-    "b_tut06_causal_32": (attention.tutorial_forward(4, 16, 4096), ragged(attention.tutorial_forward(1, 2, 1024))),
+    "b_tut06_causal_32": (
+        attention.tutorial_forward(4, 16, 4096),
+        ragged(attention.tutorial_forward(1, 2, 1024)),
+    ),
     "b_liger_na_qk": (neighbours(False),),
     "b_liger_na_av": (neighbours(True),),
     "b_ll_mla_prefill": both(latent_prefill((4096, 3000)), latent_prefill((100, 777, 1))),
@@ -487,7 +533,11 @@ CASES: Mapping[str, Sequence[Case]] = {
     ),
     "b_gems_syrk": both(squared(4096, 4096), squared(1008, 1104)),
     "b_gems_sparse": both(chosen_tokens(4, 256), chosen_tokens(2, 5, 112)),
-    "b_vllm_batched_moe": both(crowds((256, 100, 7, 0) * 16, "bf16", (64, 64)), crowds((33, 0, 80), "bf16", (64, 64))),
-    "b_vllm_batched_fp8": both(crowds((256, 100, 7, 0) * 16, "f8", (64, 128)), crowds((33, 0, 80), "f8", (64, 128))),
+    "b_vllm_batched_moe": both(
+        crowds((256, 100, 7, 0) * 16, "bf16", (64, 64)), crowds((33, 0, 80), "bf16", (64, 64))
+    ),
+    "b_vllm_batched_fp8": both(
+        crowds((256, 100, 7, 0) * 16, "f8", (64, 128)), crowds((33, 0, 80), "f8", (64, 128))
+    ),
 }
 """Launches by the kernel's name."""

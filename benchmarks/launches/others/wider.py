@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any
 
 from benchmarks.launches.arrays import Array, Case, by, case, given, positive, ragged
-from benchmarks.launches.others.changed import holding, numbered, on, typed
+from benchmarks.launches.others.changed import numbered, on, typed
 from benchmarks.launches.others.chunks import Shape
 from benchmarks.launches.others.everyday import down_projected, up_projected
 from benchmarks.launches.others.states import VECTORS, in_sequences, of_steps, products
@@ -54,7 +54,11 @@ def state_gradients(chunk: int, rows: int, columns: int) -> Case:
     return space(
         chunk,
         of_chunks(chunk, ceil(WIDTH_OF / rows) * ceil(STATE / columns)),
-        {"nchunks": ceil(TOKENS / chunk), **sequence("dout", HEADS_OF, WIDTH_OF), **sequence("c", GROUPS, STATE)}
+        {
+            "nchunks": ceil(TOKENS / chunk),
+            **sequence("dout", HEADS_OF, WIDTH_OF),
+            **sequence("c", GROUPS, STATE),
+        }
         | states_of(chunk, "dprev_states"),
         dout_ptr=("bf16", VECTORS, 0.5),
         c_ptr=("bf16", BATCH * TOKENS * GROUPS * STATE, 0.5),
@@ -82,7 +86,11 @@ def decays_by_states(chunk: int, tile: int) -> Case:
     return space(
         chunk,
         of_chunks(chunk, ceil(chunk / tile) * ceil(STATE / tile)),
-        {"nchunks": ceil(TOKENS / chunk), **sequence("dout", HEADS_OF, WIDTH_OF), **sequence("C", GROUPS, STATE)}
+        {
+            "nchunks": ceil(TOKENS / chunk),
+            **sequence("dout", HEADS_OF, WIDTH_OF),
+            **sequence("C", GROUPS, STATE),
+        }
         | states_of(chunk, "prev_states")
         | steps("ddA_cs", chunk),
         dout_ptr=("bf16", VECTORS, 0.5),
@@ -102,7 +110,12 @@ def inputs_by_states(chunk: int, rows: int, columns: int) -> Case:
     return space(
         chunk,
         of_chunks(chunk, ceil(chunk / rows) * ceil(WIDTH_OF / columns)),
-        {**given_states(chunk), **sequence("dx", HEADS_OF, WIDTH_OF), **steps("ddt", chunk), **steps("ddA_cs", chunk)},
+        {
+            **given_states(chunk),
+            **sequence("dx", HEADS_OF, WIDTH_OF),
+            **steps("ddt", chunk),
+            **steps("ddA_cs", chunk),
+        },
         dstates_ptr=every_state(chunk),
         dx_ptr=("bf16", VECTORS, "zeros"),
         ddt_ptr=of_steps(chunk),
@@ -139,7 +152,12 @@ def inputs_of_both(chunk: int, rows: int, columns: int) -> Case:
     """By what a chunk gives and by its state."""
     strides, cb = products(chunk)
     tiles = ceil(chunk / rows)
-    numbers = {**strides, **given_states(chunk), **sequence("dout", HEADS_OF, WIDTH_OF), **steps("ddt", chunk)}
+    numbers = {
+        **strides,
+        **given_states(chunk),
+        **sequence("dout", HEADS_OF, WIDTH_OF),
+        **steps("ddt", chunk),
+    }
     chunks = BATCH * ceil(TOKENS / chunk)
     numbers |= sequence("dx", HEADS_OF, WIDTH_OF) | {"stride_D_head": 1, "stride_dD_head": 16}
     numbers |= {"stride_dD_batch": ceil(TOKENS / chunk) * tiles * HEADS_OF * 16}
@@ -211,9 +229,18 @@ def weight_gradient(tokens: int, down: bool, rows: int, columns: int) -> Case:
         arrays["weighted_act_ptr"] = ("bf16", tokens * INNER, 0.5)
         arrays["dout_ptr"] = ("bf16", tokens * HIDDEN, 0.5)
         return case(
-            one["label"], grid, numbers | {"stride_dW2_H": wide}, **arrays, dW2_ptr=("bf16", EXPERTS * tall * wide, "zeros")
+            one["label"],
+            grid,
+            numbers | {"stride_dW2_H": wide},
+            **arrays,
+            dW2_ptr=("bf16", EXPERTS * tall * wide, "zeros"),
         )
-    numbers = {"stride_x_T": HIDDEN, "stride_d_pre_TK": tall, "stride_dW1_E": tall * wide, "stride_dW1_N": wide}
+    numbers = {
+        "stride_x_T": HIDDEN,
+        "stride_d_pre_TK": tall,
+        "stride_dW1_E": tall * wide,
+        "stride_dW1_N": wide,
+    }
     arrays["x_ptr"] = ("bf16", tokens * HIDDEN, 0.5)
     arrays["d_pre_act_ptr"] = ("bf16", tokens * tall, 0.5)
     return case(one["label"], grid, numbers, **arrays, dW1_ptr=("bf16", EXPERTS * tall * wide, "zeros"))
@@ -225,7 +252,12 @@ def token_gradient(tokens: int, columns: int = 128) -> Case:
     return case(
         one["label"],
         one["grid"],
-        {"stride_d_pre_TK": 2 * INNER, "stride_w_E": 2 * INNER * HIDDEN, "stride_w_N": HIDDEN, "stride_dxe_TK": HIDDEN},
+        {
+            "stride_d_pre_TK": 2 * INNER,
+            "stride_w_E": 2 * INNER * HIDDEN,
+            "stride_w_N": HIDDEN,
+            "stride_dxe_TK": HIDDEN,
+        },
         **{name: one["arrays"][name] for name in kept},
         d_pre_act_ptr=("bf16", tokens * 2 * INNER, 0.5),
         gate_up_proj_ptr=("bf16", EXPERTS * 2 * INNER * HIDDEN, 0.05),
@@ -236,7 +268,7 @@ def token_gradient(tokens: int, columns: int = 128) -> Case:
 # --- linear attention ---------------------------------------------------------------------------------------
 
 
-def pairs(made: Any, **sizes: int) -> tuple[Case, Case]:
+def pairs(made: Any, **sizes: Any) -> tuple[Case, Case]:
     return both(made(Shape(4, 4096, **sizes)), made(Shape(2, 1000, **sizes)))
 
 
@@ -251,13 +283,17 @@ def matrix_gradient(s: Shape) -> Case:
 
 def value_gradient(s: Shape) -> Case:
     arrays = {**s.keyed("k"), **s.falling("g", s.keys), **s.square("A", 0.3, "f32"), **s.valued("do")}
-    return s.case((ceil(s.values / 64), s.chunks, s.pairs), arrays, s.states("dh", 0.3, "f32"), s.valued("dv", "zeros"))
+    return s.case(
+        (ceil(s.values / 64), s.chunks, s.pairs), arrays, s.states("dh", 0.3, "f32"), s.valued("dv", "zeros")
+    )
 
 
 def key_gradient(s: Shape) -> Case:
     arrays = {**s.keyed("q k"), **s.valued("v do"), **s.falling("g", s.keys), **s.states("h dh", 0.3, "f32")}
     given_before = s.keyed("dq dk", 0.3, "f32")
-    return s.case((ceil(s.keys / 32), s.chunks, s.pairs), arrays, given_before, s.keyed("dq2 dk2 dg", "zeros", "f32"))
+    return s.case(
+        (ceil(s.keys / 32), s.chunks, s.pairs), arrays, given_before, s.keyed("dq2 dk2 dg", "zeros", "f32")
+    )
 
 
 def inner_gradient(s: Shape) -> Case:
@@ -271,7 +307,13 @@ def state_backward(s: Shape) -> Case:
 
 
 def simple_value_gradient(s: Shape) -> Case:
-    arrays = {**s.keyed("q k"), **s.falling("g"), **s.valued("do"), **s.states("dh"), **s.valued("dv", "zeros")}
+    arrays = {
+        **s.keyed("q k"),
+        **s.falling("g"),
+        **s.valued("do"),
+        **s.states("dh"),
+        **s.valued("dv", "zeros"),
+    }
     return s.case((ceil(s.values / 64), s.chunks, s.pairs), arrays)
 
 
@@ -282,7 +324,9 @@ def local_value_gradient(s: Shape) -> Case:
 
 def slots(s: Shape) -> Case:
     arrays = {**s.keyed("q k"), **s.states("h"), **s.falling("g", s.values)}
-    return s.case((1, s.chunks, s.pairs), arrays, s.valued("o", "zeros", "f32"), s.square("A", "zeros", "f32"))
+    return s.case(
+        (1, s.chunks, s.pairs), arrays, s.valued("o", "zeros", "f32"), s.square("A", "zeros", "f32")
+    )
 
 
 def both_gradients(s: Shape) -> Case:
@@ -318,8 +362,8 @@ def query_gradient(batch: int, tokens: int) -> Case:
         by(batch, tokens),
         (1, ceil(tokens / 128), batch * 32),
         {"scale": 0.125, "T": tokens},
-        **{name: ("bf16", queries * 64, 0.5) for name in ("q", "do")},
-        **{name: ("bf16", keys * 64, 0.5) for name in ("k", "v")},
+        **dict.fromkeys(("q", "do"), ("bf16", queries * 64, 0.5)),
+        **dict.fromkeys(("k", "v"), ("bf16", keys * 64, 0.5)),
         lse=("f32", queries, around_eight),
         delta=("f32", queries, 0.1),
         dq=("bf16", queries * 64, "zeros"),
@@ -338,7 +382,7 @@ def diagonal(batch: int, tokens: int) -> Case:
         by(batch, tokens),
         (heads * ceil(tokens / 256), 8),
         {"n": tokens, "NUM_BLOCK": ceil(tokens / 256)},
-        **{name: ("bf16", heads * tokens * 128, 0.3) for name in ("Q", "K", "V")},
+        **dict.fromkeys(("Q", "K", "V"), ("bf16", heads * tokens * 128, 0.3)),
         Out=("bf16", heads * tokens * 128, "zeros"),
         S=("f32", 16, 0.05),
     )
@@ -477,7 +521,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "b_liger_dW2": both(weight_gradient(4096, True, 64, 128), weight_gradient(100, True, 64, 128)),
     "b_liger_dW1": both(weight_gradient(4096, False, 128, 64), weight_gradient(100, False, 128, 64)),
     "b_liger_dX": both(token_gradient(4096), token_gradient(100)),
-    "b_vllm_diag": both(diagonal(2, 4096), diagonal(2, 1000)),
+    "b_vllm_diag": both(diagonal(2, 4096), diagonal(2, 1008)),
     "b_gla_A_inter": pairs(between_parts, heads=8),
     "b_gla_bwd_dA": pairs(matrix_gradient, heads=8),
     "b_gla_bwd_dv": pairs(value_gradient, heads=8),
