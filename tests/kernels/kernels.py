@@ -1434,6 +1434,22 @@ def ahead(
 
 
 @triton.jit
+def heads_apart(
+    a, b, c, N, stride_h, HEADS: tl.constexpr, DIM: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """c[token] = a[token] @ b.T @ b, where the heads of a token are rows of a tile of three dimensions."""
+    q, h, d, n = tl.arange(0, 1), tl.arange(0, HEADS), tl.arange(0, DIM), tl.arange(0, BLOCK_N)
+    token = (tl.program_id(0) + q)[:, None, None] * HEADS
+    place = (token + h[None, :, None]) * stride_h + d[None, None, :]
+    rows = tl.reshape(tl.load(a + place), HEADS, DIM)
+    acc = tl.zeros([HEADS, DIM], tl.float32)
+    for i in range(0, N, BLOCK_N):
+        tile = tl.load(b + (i + n)[:, None] * DIM + d[None, :])
+        acc = tl.dot(tl.dot(rows, tile.T).to(tl.float16), tile, acc)
+    tl.store(c + place, tl.reshape(acc, 1, HEADS, DIM))
+
+
+@triton.jit
 def slots_ahead(
     a, b, slots, c, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -3209,6 +3225,16 @@ TWILL = {
         "BLOCK_K": 64,
         "num_warps": 4,
     },
+    "heads_apart": {
+        **HALF,
+        "c": "*fp32:16",
+        "N": "i32:16",
+        "stride_h": "i32:16",
+        "HEADS": 16,
+        "DIM": 64,
+        "BLOCK_N": 64,
+        "num_warps": 4,
+    },
     "slots_ahead": {
         **HALF,
         "slots": "*i32:16",
@@ -3738,6 +3764,7 @@ VARIANTS = {
     ),
     "ahead": ("ahead", {}),
     "bytes_ahead": ("bytes_ahead", {}),
+    "heads_apart": ("heads_apart", {}),
     "slots_ahead": ("slots_ahead", {}),
     "walled": ("walled", {}),
     "highest_bytes": ("highest_bytes", {}),
