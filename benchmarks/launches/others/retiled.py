@@ -504,7 +504,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "b_liger_na_qk": (neighbours(False),),
     "b_liger_na_av": (neighbours(True),),
     "b_ll_mla_prefill": both(latent_prefill((4096, 3000)), latent_prefill((100, 777, 1))),
-    "b_ll_gqa_stage1": both(split_decode(16, 8192), split_decode(3, 1000)),
+    "b_ll_gqa_stage1": both(split_decode(16, 8192), split_decode(3, 1008)),
     "b_nsa_dq": (chosen_blocks(2, 2048),),
     "b_nsa_comp": both(compressed(2, 4096), compressed(2, 1000)),
     "b_fla_o_64": linear(attention.chunk_o, lambda chunks, heads: (1, chunks, heads)),
