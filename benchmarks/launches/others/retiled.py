@@ -424,7 +424,7 @@ def paged_decode(sequences: int, tokens: int) -> Case:
 def block_sparse(batch: int, tokens: int, few: int = 4, shared: int = 16) -> Case:
     """One sequence after another; a page holds 128 keys with their values, and each query has 16 pages."""
     heads, width, top = few * shared, 128, 16
-    pages, rows = tokens // 128, batch * tokens
+    pages, rows = max(16, tokens // 128), batch * tokens
     starts = [tokens * one for one in range(batch + 1)]
     return case(
         by(batch, tokens),
@@ -442,7 +442,7 @@ def block_sparse(batch: int, tokens: int, few: int = 4, shared: int = 16) -> Cas
         kv_cache_ptr=("bf16", batch * pages * few * 256 * width, 0.5),
         k_scale_ptr=("f32", 16, 1.0),
         v_scale_ptr=("f32", 16, 1.0),
-        t_ptr=("i32", few * rows * top, below(pages)),
+        t_ptr=("i32", few * rows * top, below(tokens // 128)),
         o_ptr=("bf16", rows * heads * width, "zeros"),
         block_table_ptr=("i32", batch * pages, permuted),
         cu_seqlens_q=("i32", batch + 1, given(starts)),
