@@ -1,7 +1,7 @@
-"""Values that a loop prepares for its next iteration if there is one, prepared where they are read.
+"""Tiles that a loop prepares for its next iteration if there is one, prepared where they are read.
 
 A kernel that loads indices one iteration ahead by hand guards the load of the last iteration: a branch under
-the loop's own condition gives the next values, else the old ones. Takes a module; gives the same in which
+the loop's own condition gives the next tiles, else the old ones. Takes a module; gives the same in which
 each iteration prepares its own values and nothing of them is carried. Only where the loop starts from what
 the branch would have given an iteration before the first, operation by operation, and where nothing is stored
 through the arguments that it loads through. Lines stay where they are.
@@ -17,7 +17,7 @@ from twill.extract.rewrite.before_first import BeforeFirst
 from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, computed, edited, mentions, text_of
 from twill.extract.rewrite.induction import renumbered, without_carried, without_stale, yielding
 from twill.extract.rewrite.makers import Makers
-from twill.ir.loop import Loop, Module, Op, Scalar, Value
+from twill.ir.loop import Loop, Module, Op, Scalar, Tensor, Value
 from twill.ops.pointers import POINTERS
 from twill.ops.table import lookup, repeatable, role, writes_global
 
@@ -150,7 +150,8 @@ def _guarded(around: _Around) -> Iterator[_Guarded]:
             for i, value, old in zip(found, given, kept, strict=True)
         )
         alone = all(len(around.users.get(one.id, ())) == 1 for one in op.results)
-        if alike and alone and _unwritten(around, given):
+        tiles = all(isinstance(one.type, Tensor) for one in given)  # numbers are computed beside their loads
+        if alike and alone and tiles and _unwritten(around, given):
             yield _Guarded(op, found, tuple(given))
 
 
