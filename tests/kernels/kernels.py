@@ -1434,6 +1434,41 @@ def ahead(
 
 
 @triton.jit
+def heads_apart(
+    a, b, c, N, stride_h, HEADS: tl.constexpr, DIM: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """c[token] = a[token] @ b.T @ b, where the heads of a token are rows of a tile of three dimensions."""
+    q, h, d, n = tl.arange(0, 1), tl.arange(0, HEADS), tl.arange(0, DIM), tl.arange(0, BLOCK_N)
+    token = (tl.program_id(0) + q)[:, None, None] * HEADS
+    place = (token + h[None, :, None]) * stride_h + d[None, None, :]
+    rows = tl.reshape(tl.load(a + place), HEADS, DIM)
+    acc = tl.zeros([HEADS, DIM], tl.float32)
+    for i in range(0, N, BLOCK_N):
+        tile = tl.load(b + (i + n)[:, None] * DIM + d[None, :])
+        acc = tl.dot(tl.dot(rows, tile.T).to(tl.float16), tile, acc)
+    tl.store(c + place, tl.reshape(acc, 1, HEADS, DIM))
+
+
+@triton.jit
+def slots_ahead(
+    a, b, slots, c, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
+):  # fmt: skip
+    """c = a @ b[slots].T; an iteration loads the slots of the next one, if there is one."""
+    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    n, d = tl.arange(0, BLOCK_N), tl.arange(0, DIM)
+    rows = tl.load(a + m[:, None] * DIM + d[None, :])
+    inside = n < N
+    slot = tl.load(slots + n, mask=inside, other=0)
+    for i in range(0, N, BLOCK_N):
+        now, there = slot.to(tl.int64), inside
+        if i + BLOCK_N < N:
+            inside = i + BLOCK_N + n < N
+            slot = tl.load(slots + i + BLOCK_N + n, mask=inside, other=0)
+        columns = tl.load(b + now[None, :] * DIM + d[:, None], mask=there[None, :], other=0.0)
+        tl.store(c + m[:, None] * N + i + n[None, :], tl.dot(rows, columns), mask=there[None, :])
+
+
+@triton.jit
 def bytes_ahead(
     a, b, scales, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3190,6 +3225,26 @@ TWILL = {
         "BLOCK_K": 64,
         "num_warps": 4,
     },
+    "heads_apart": {
+        **HALF,
+        "c": "*fp32:16",
+        "N": "i32:16",
+        "stride_h": "i32:16",
+        "HEADS": 16,
+        "DIM": 64,
+        "BLOCK_N": 64,
+        "num_warps": 4,
+    },
+    "slots_ahead": {
+        **HALF,
+        "slots": "*i32:16",
+        "c": "*fp32:16",
+        "N": "i32:16",
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "DIM": 64,
+        "num_warps": 4,
+    },
     "walled": {
         **HALF,
         "c": "*fp32:16",
@@ -3709,6 +3764,8 @@ VARIANTS = {
     ),
     "ahead": ("ahead", {}),
     "bytes_ahead": ("bytes_ahead", {}),
+    "heads_apart": ("heads_apart", {}),
+    "slots_ahead": ("slots_ahead", {}),
     "walled": ("walled", {}),
     "highest_bytes": ("highest_bytes", {}),
     "strips": ("strips", {}),

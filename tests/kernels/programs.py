@@ -95,6 +95,8 @@ FORMS = (
     "walled",
     "ahead",
     "bytes_ahead",
+    "heads_apart",
+    "slots_ahead",
     *("matmul_32_tf32", "matmul_32_e4m3", "matmul_32_integer", "matmul_32_half"),
     *("nearest", "nearest_across", "nearest_32"),
     *(

@@ -18,12 +18,14 @@ from benchmarks.launches.others import (
     linear,
     pages,
     quantized,
+    retiled,
     routes,
     sparse,
     states,
     symmetric,
     untried,
     various,
+    wider,
 )
 
 TOPICS = (
@@ -38,12 +40,14 @@ TOPICS = (
     linear,
     pages,
     quantized,
+    retiled,
     routes,
     sparse,
     states,
     symmetric,
     untried,
     various,
+    wider,
 )
 CASES: Mapping[str, Sequence[Case]] = {
     name: launches for topic in TOPICS for name, launches in topic.CASES.items()

@@ -44,6 +44,10 @@ class BeforeFirst:
         unmasked = len(load.operands) == 1 or self._condition(load.operands[1])
         return unmasked and self._at_first(load.operands[0]) == self._at_first(first.operands[0])
 
+    def alike(self, value: Value, init: Value) -> bool:
+        """Whether a sum, or an address, is the initial one at the iteration before the first."""
+        return self._at_first(value) == self._at_first(init)
+
     def _condition(self, mask: Value) -> bool:
         """Whether a mask, an iteration earlier, is the loop's own condition: `lower + step * i < upper`."""
         assert self.loop.induction is not None

@@ -16,6 +16,7 @@ from twill.extract.rewrite.early_return import structured
 from twill.extract.rewrite.fewer_warps import lessened, needed_warps
 from twill.extract.rewrite.flattened_loops import unflattened
 from twill.extract.rewrite.fresh_accumulators import fresh
+from twill.extract.rewrite.guarded_prefetches import prepared_in_place
 from twill.extract.rewrite.induction import from_iteration
 from twill.extract.rewrite.inline_assembly import assembled_apart
 from twill.extract.rewrite.invariant import hoisted
@@ -81,6 +82,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         fresh,
         # branches
         structured,
+        prepared_in_place,
         predicated,
         hoisted,
         kept,

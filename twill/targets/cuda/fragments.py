@@ -128,13 +128,26 @@ def axes(type: Tensor) -> tuple[int, ...]:
         case [_] if inner == 1:
             return (0,)
         case [1]:
-            return (1,)
+            return (1 if _ends_rows(type) else 0,)
         case [_]:
             return (0, 1)
         case []:
-            return (1 - type.encoding.dim if isinstance(type.encoding, Slice) else 0,)
+            return (1 if isinstance(type.encoding, Slice) and _ends_rows(type) else 0,)
         case _:
             raise ValueError(f"a tile of {type.shape} in registers can not be generated")
+
+
+def _ends_rows(type: Tensor) -> bool:
+    """Whether its last dimension is also the last one of the tile that its layout is a slice of."""
+    gone, encoding = list[int](), type.encoding
+    while isinstance(encoding, Slice):
+        gone.append(encoding.dim)
+        encoding = encoding.parent
+    every = len(type.shape) + len(gone)
+    left = list(range(every))
+    for dim in reversed(gone):
+        del left[dim]
+    return left[-1] == every - 1
 
 
 def linear(type: Tensor, threads: int) -> Fragment:
