@@ -91,7 +91,8 @@ def _in_between(graph: Graph, first: Node, user: Node) -> bool:
     (tile,) = (value.tile for value in graph.made(first.id) if not value.resident)
     results = (value.tile for value in graph.made(user.id))
     return (
-        first.kind == user.kind == "elementwise"
+        first.kind == "elementwise"
+        and user.kind in ("elementwise", "shared_store")
         and tile.registers >= LARGE_TILE
         and any(result.elements == tile.elements for result in results)
     )
