@@ -3,10 +3,10 @@
 A linear layout names no number of warps that could be multiplied: each bit of a warp's number moves to
 another element, or to none. Operands that a kernel unpacks and scales have such layouts. Takes a module whose
 layouts have had warps added that hold copies, and the bits of these warps' numbers; gives the same with a
-register of each tile in the place of a copy. Views (`tt.reshape`, `tt.trans`, `tt.broadcast`,
-`ttg.fp4_to_fp`) keep elements in their threads, so the layouts that they relate are changed together: as an
-accumulator or its operand among them is spread, else by the last register of the largest tile. Layouts of
-which one can not follow stay as they are. Lines stay where they are.
+register of each tile in the place of a copy. Views (`tt.reshape`, `tt.trans`, `tt.broadcast`, `tt.split`,
+`tt.join`, `ttg.fp4_to_fp`) keep elements in their threads, so the layouts that they relate are changed
+together: as an accumulator or its operand among them is spread, else by the last register of the largest
+tile. Layouts of which one can not follow stay as they are. Lines stay where they are.
 """
 
 from collections import defaultdict
@@ -16,11 +16,13 @@ from typing import NamedTuple
 
 from twill.extract.rewrite.edits import Edit, edited
 from twill.extract.rewrite.layout_lines import alias_line, replaced
-from twill.ir.distribution import distribution
+from twill.ir.distribution import distribution, root
 from twill.ir.loop import Encoding, Linear, Module, Op, Tensor
 from twill.ops.axis import axis_of
+from twill.ops.row import Role
 from twill.ops.table import role
 
+_VIEWS: tuple[Role, ...] = ("reshape", "transpose", "broadcast", "unpack", "split", "join")
 Vector = tuple[int, ...]
 """By dimension, how far an element moves: a power of two in one of them, or nowhere."""
 
@@ -39,6 +41,10 @@ class _View(NamedTuple):
                 return tuple(vector[axis] for axis in _order(self.op))
             case "unpack":
                 return _scaled(vector, axis_of(self.op), 2)
+            case "split":
+                return vector[:-1]
+            case "join":
+                return (*vector, 0)
             case _:
                 return vector
 
@@ -52,6 +58,10 @@ class _View(NamedTuple):
                 return tuple(vector[order.index(axis)] for axis in range(len(order)))
             case "unpack":
                 return _scaled(vector, axis_of(self.op), 1 / 2)
+            case "split":
+                return (*vector, 0)
+            case "join":
+                return vector[:-1]
             case _:
                 return tuple(v if size > 1 else 0 for v, size in zip(vector, self.source.shape, strict=True))
 
@@ -101,8 +111,8 @@ def _views(module: Module) -> Iterator[_View]:
     """Of one layout as another."""
     for function in module.functions:
         for op in function.walk():
-            if role(op) in ("reshape", "transpose", "broadcast", "unpack"):
-                source, result = op.operands[0].type, op.result.type
+            if role(op) in _VIEWS:
+                source, result = op.operands[0].type, op.results[0].type
                 if isinstance(source, Tensor) and isinstance(result, Tensor):
                     yield _View(op, source, result)
 
@@ -180,7 +190,7 @@ def _possible(made: Mapping[Encoding, Vector], tiles: Mapping[Encoding, set[Vect
         if isinstance(layout, Linear):
             if any(vector) and not (_of(bit)(layout) and layout.register.count(vector) == 1):
                 return False
-        elif _held(layout, tiles, bit) != vector:
+        elif isinstance(root(layout), Linear) or _held(layout, tiles, bit) != vector:
             return False
     return True
 
