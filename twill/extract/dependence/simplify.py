@@ -38,8 +38,8 @@ REWRITES: Mapping[str, str] = {
         "elementwise tile operations of one group run a chunk behind each other, not after the whole tile"
     ),
     "fused": (
-        "an elementwise operation on a large tile is one node with the one that alone reads its result, where"
-        " the tiles in between would need more registers than a group has"
+        "an elementwise operation on a large tile is one node with the one, or the store, that alone reads"
+        " its result, where the tiles in between would need more registers than a group has"
     ),
 }
 """The graph rules by name, and what each says."""
@@ -75,9 +75,10 @@ def simplify(graph: Graph, rules: tuple[str, ...]) -> Graph:
 
 
 def fused(graph: Graph) -> Graph:
-    """Merge each elementwise operation with a large tile into the elementwise operation of as many elements
-    that alone reads it, so that the tile is computed element by element and never whole. Taken where no
-    schedule has the registers otherwise: merged operations no longer overlap each other."""
+    """Merge each elementwise operation with a large tile into the elementwise operation of as many elements,
+    or the store into shared memory, that alone reads it, so that the tile is computed element by element and
+    never whole. Taken where no schedule has the registers otherwise: merged operations no longer overlap each
+    other."""
     for node in graph.nodes:
         first = graph.node(node.id)
         user = _only_user(graph, first)
