@@ -74,15 +74,16 @@ def simplify(graph: Graph, rules: tuple[str, ...]) -> Graph:
     return graph
 
 
-def fused(graph: Graph) -> Graph:
-    """Merge each elementwise operation with a large tile into the elementwise operation of as many elements,
-    or the store into shared memory, that alone reads it, so that the tile is computed element by element and
-    never whole. Taken where no schedule has the registers otherwise: merged operations no longer overlap each
-    other."""
+def fused(graph: Graph, *, stores: bool = False) -> Graph:
+    """Merge each elementwise operation with a large tile into the elementwise operation of as many elements
+    that alone reads it, so that the tile is computed element by element and never whole; with `stores` into
+    the store into shared memory too. Taken where no schedule has the registers otherwise: merged operations
+    no longer overlap each other."""
+    kinds = ("elementwise", "shared_store") if stores else ("elementwise",)
     for node in graph.nodes:
         first = graph.node(node.id)
         user = _only_user(graph, first)
-        if user is not None and _in_between(graph, first, user):
+        if user is not None and user.kind in kinds and _in_between(graph, first, user):
             merged = replace(user, work=(*first.work, *user.work), ops=_members(first, user))
             graph = merge(graph, (first.id, user.id), merged)
     return graph
@@ -93,7 +94,6 @@ def _in_between(graph: Graph, first: Node, user: Node) -> bool:
     results = (value.tile for value in graph.made(user.id))
     return (
         first.kind == "elementwise"
-        and user.kind in ("elementwise", "shared_store")
         and tile.registers >= LARGE_TILE
         and any(result.elements == tile.elements for result in results)
     )
