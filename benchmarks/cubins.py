@@ -8,6 +8,7 @@ import ctypes
 import json
 import re
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -83,16 +84,17 @@ class Binary:
 
 
 class TensorMap:
-    """A CUtensorMap of matrices in rows, swizzled by 128 bytes as Triton reads tiles that are so wide.
-
-    Its box has a block's extents, of the last 128 bytes (cuda.h, cuTensorMapEncodeTiled).
+    """A CUtensorMap of matrices in rows, swizzled by 128 bytes as Triton reads tiles that are so wide: a box
+    has a block's extents, of the last 128 bytes (cuda.h, cuTensorMapEncodeTiled). A block of fewer rows than
+    the swizzle has is not swizzled, and is one box.
     """
 
     BYTES, ALIGNED = 128, 64
-    SWIZZLED = 128
-    TYPES: ClassVar = {"float16": 6, "float32": 7, "bfloat16": 9, "float8_e4m3fn": 0}
+    SWIZZLED, ROWS = 128, 8
+    """Bytes of a row of the swizzle, and its rows."""
+    TYPES: ClassVar = {"float16": 6, "float32": 7, "bfloat16": 9, "float8_e4m3fn": 0, "uint8": 0}
     """CUtensorMapDataType; 8-bit floats as bytes."""
-    SWIZZLE_128B, L2_128B = 3, 2
+    SWIZZLE_NONE, SWIZZLE_128B, L2_128B = 0, 3, 2
 
     def __init__(self, matrix: Any, block: Sequence[int]) -> None:
         size = matrix.element_size()
@@ -100,6 +102,7 @@ class TensorMap:
         self.room = (ctypes.c_byte * (self.BYTES + self.ALIGNED))()
         self.address = -(-ctypes.addressof(self.room) // self.ALIGNED) * self.ALIGNED
         rank = matrix.dim()
+        swizzled = prod(block[:-1]) >= self.ROWS
         strides = [matrix.stride(axis) * size for axis in reversed(range(rank - 1))]
         status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
             ctypes.c_void_p(self.address),
@@ -108,10 +111,10 @@ class TensorMap:
             ctypes.c_void_p(matrix.data_ptr()),
             (ctypes.c_uint64 * rank)(*reversed(matrix.shape)),
             (ctypes.c_uint64 * (rank - 1))(*strides),
-            (ctypes.c_uint32 * rank)(self.SWIZZLED // size, *reversed(block[:-1])),
+            (ctypes.c_uint32 * rank)(self.SWIZZLED // size if swizzled else block[-1], *reversed(block[:-1])),
             (ctypes.c_uint32 * rank)(*[1] * rank),
             0,
-            self.SWIZZLE_128B,
+            self.SWIZZLE_128B if swizzled else self.SWIZZLE_NONE,
             self.L2_128B,
             0,
         )

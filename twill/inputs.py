@@ -328,7 +328,7 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
     from twill.costs.other_loads import others_ahead
     from twill.costs.pairs import of_pairs
     from twill.extract.dependence.build import graph
-    from twill.extract.dependence.simplify import ALL_RULES, fused
+    from twill.extract.dependence.simplify import ALL_RULES
     from twill.warp.dataflow import read
     from twill.warp.pairs import halved_loads
 
@@ -349,16 +349,25 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
         contention=inputs.contention,
     )
     problem, formulas = costed_with_formulas(dependences, machine, overrides)
-    fewer = dependences if "fused" in inputs.switched_off else fused(dependences)
-    if fewer != dependences and not _constructible(problem):
-        other, counted = costed_with_formulas(fewer, machine, overrides)
-        if _constructible(other):
-            return Case(other, module, loop, fewer, counted, machine)
+    fewer = () if "fused" in inputs.switched_off else _with_fewer_tiles(dependences)
+    if fewer and not _constructible(problem):
+        for smaller in fewer:
+            other, counted = costed_with_formulas(smaller, machine, overrides)
+            if _constructible(other):
+                return Case(other, module, loop, smaller, counted, machine)
     decided = inputs.ahead or machine.limits.tensor  # there a warp that does nothing else issues MMAs
     ahead = dict[str, int]() if decided else others_ahead(problem, dependences)
     others = costed(dependences, machine, replace(overrides, ahead=ahead)) if ahead else None
     divided = with_divided_waits(problem, dependences) if not machine.limits.tensor else None
     return Case(problem, module, loop, dependences, formulas, machine, others, divided)
+
+
+def _with_fewer_tiles(dependences: Graph) -> tuple[Graph, ...]:
+    """The graph with operations merged that need fewer registers so, and with more of them merged."""
+    from twill.extract.dependence.simplify import fused
+
+    merged = (fused(dependences), fused(dependences, stores=True))
+    return tuple(graph for graph in dict.fromkeys(merged) if graph != dependences)
 
 
 def _off(inputs: Inputs, machine: Machine) -> tuple[str, ...]:

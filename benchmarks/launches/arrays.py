@@ -63,6 +63,20 @@ def bits(size: int) -> Any:
     return torch.randint(-(2**31), 2**31, (size,), dtype=torch.int64)
 
 
+def nibbles(size: int) -> Any:
+    """Bytes of two numbers of four bits: every one."""
+    import torch
+
+    return torch.randint(0, 256, (size,))
+
+
+def exponents(size: int) -> Any:
+    """Scales of blocks that are powers of two with a bias of 127 (e8m0): from 1/8 to 1."""
+    import torch
+
+    return torch.randint(124, 128, (size,))
+
+
 def positive(size: int) -> Any:
     """Scales, steps and logarithms of sums: between 0.5 and 1.5."""
     import torch

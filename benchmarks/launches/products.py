@@ -17,7 +17,9 @@ from benchmarks.launches.arrays import (
     by,
     case,
     described,
+    exponents,
     given,
+    nibbles,
     pointing,
     positive,
     ragged,
@@ -61,6 +63,27 @@ def descriptors(shape: Sequence[int], stored: int, persistent: bool = False) -> 
         a_desc=("a", (m, k), (128, 64)),
         b_desc=("b", (n, k), (256, 64)),
         c_desc=("c", (m, n), (128, stored)),
+    )
+
+
+def microscaled(m: int, n: int, k: int) -> Case:
+    """C = A B^T of 4-bit floats, two to a byte, by descriptors that the host makes: of 32 each along k with a
+    scale, in blocks of 128 rows x 4 (512 bytes)."""
+    arrays: dict[str, Array] = {"c": ("f16", m * n, "zeros")}
+    for name, rows in (("a", m), ("b", n)):
+        arrays |= {
+            name: ("uint8", rows * k // 2, nibbles),
+            f"{name}_scale": ("uint8", rows * k // 32, exponents),
+        }
+    grid = (ceil(m / 128) * ceil(n / 256),)
+    one = case(by(m, n, k), grid, {}, **arrays)
+    return described(
+        one,
+        a_desc=("a", (m, k // 2), (128, 128)),
+        b_desc=("b", (n, k // 2), (256, 128)),
+        a_scale_desc=("a_scale", (1, m // 128, k // 128, 2, 256), (1, 1, 2, 2, 256)),
+        b_scale_desc=("b_scale", (1, n // 128, k // 128, 2, 256), (1, 2, 2, 2, 256)),
+        c_desc=("c", (m, n), (128, 256)),
     )
 
 

@@ -46,7 +46,28 @@ def _nearby(kind: str, low: int, reach: int, half: int) -> tuple[str, Callable[[
     return f"unpack_{kind}({pair}, {half})", lambda: np.asarray((up, up[::-1])[half], np.float32)
 
 
+E2M1 = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], np.float32)
+"""The numbers without a sign, by their bits (OCP Microscaling Formats, FP4)."""
+
+
+def _quarters(kind: str, first: int, other: int, half: int) -> tuple[str, Callable[[], Array]]:
+    """Numbers in the low or high halves of bytes: of all bytes, the two of one; of others, two of both."""
+    change = 0 if first != other else 0x5A
+    byte = "(int(threadIdx.x) * 4 + int(threadIdx.x) / 16)"
+    pair = f"unpack_e2m1(int8_t({byte}), {first}), unpack_e2m1(int8_t({byte} ^ {change}), {other})"
+    held = np.arange(64) * 4 + np.arange(64) // 16
+    bits = (held >> 4 * first, (held ^ change) >> 4 * other)[half] & 15
+    return f"unpack_{kind}(pack_{kind}({pair}), {half})", lambda: np.where(bits & 8, -1, 1) * E2M1[bits & 7]
+
+
 FUNCTIONS: dict[str, tuple[str, Callable[[], Array]]] = {
+    **{
+        f"quarters_{kind}_{first}{other}_{half}": _quarters(kind, first, other, half)
+        for kind in ("f16", "bf16")
+        for first in (0, 1)
+        for other in (0, 1)
+        for half in (0, 1)
+    },
     **{
         f"nearby_{kind}_{at}_{half}": _nearby(kind, low, REACH[kind], half)
         for kind in REACH

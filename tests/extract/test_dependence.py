@@ -287,6 +287,15 @@ def test_operations_on_large_tiles_with_one_reader_become_one_node() -> None:
     assert not {value.node for value in found.values} & {"exp2.e", "neg.g"}
 
 
+def test_operations_on_large_tiles_go_piece_by_piece_into_the_store_that_alone_reads_them() -> None:
+    stored = "!ttg.memdesc<64x64xf32, #shared, #smem>"
+    body = LOAD + DOT + f"%e = math.exp2 %d : {T}\n%g = arith.negf %e : {T}\n"
+    found = loop(body + f"%s = ttg.local_alloc %g : ({T}) -> {stored}\n")
+    assert [node.id for node in fused(found).nodes] == [node.id for node in found.nodes]
+    (store,) = [node for node in fused(found, stores=True).nodes if node.kind == "shared_store"]
+    assert [work.op for work in store.work] == ["math.exp2", "arith.negf", "ttg.local_alloc"]
+
+
 def test_a_change_of_layout_takes_over_the_registers_of_its_operand() -> None:
     other = "tensor<64x64xf32, #blocked>"
     changed = f"%e = ttg.convert_layout %d : {T} -> {other}\n"

@@ -908,6 +908,23 @@ def quarters(
 
 
 @triton.jit
+def quarters_and_whole(
+    a, b, scales, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T of numbers of 16 bits and of four, the latter with a power of two for 32 of them."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K // 2], [K // 2, 1], [BLOCK_N, BLOCK_K // 2])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    m, n, s = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K // 32)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x, y = a_desc.load([row, i]), b_desc.load([col, i // 2])
+        q = tl.load(scales + n[:, None] * (K // 32) + (i // 32 + s)[None, :])
+        acc = tl.dot_scaled(x, None, "bf16", y.T, q, "e2m1", acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
 def packed_rows(
     a, b, scales, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3274,6 +3291,14 @@ TWILL = {
         "BLOCK_K": 128,
         "num_warps": 4,
     },
+    "quarters_and_whole": {
+        "a": "*bf16:16", "b": "*u8:16", "scales": "*u8:16", "c": "*fp32:16",
+        **SIZES,
+        "BLOCK_M": 128,
+        "BLOCK_N": 64,
+        "BLOCK_K": 128,
+        "num_warps": 4,
+    },
     "packed_rows": {
         "a": "*fp16:16",
         "b": "*i32:16",
@@ -3777,6 +3802,10 @@ VARIANTS = {
     "noted": ("noted", {}),
     "matmul_mxfp8": ("matmul_scaled", {"b": "*fp8e5:16", "RIGHT": "e5m2", "BLOCK_N": 256}),
     "matmul_mxfp4": ("matmul_scaled", FOUR_BITS),
+    "matmul_mxfp4_wide": (
+        "matmul_scaled",
+        {**FOUR_BITS, "c": "*fp16:16", "BLOCK_N": 256, "BLOCK_K": 256},
+    ),
     "matmul_mxfp8_mxfp4": (
         "matmul_scaled",
         {"b": "*u8:16", "RIGHT": "e2m1", "RIGHT_PACK": 2, "BLOCK_K": 256},
@@ -3906,6 +3935,7 @@ VARIANTS = {
     "mapped": ("mapped", {}),
     "ranked": ("ranked", {}),
     "quarters": ("quarters", {}),
+    "quarters_and_whole": ("quarters_and_whole", {}),
     "packed_rows": ("packed_rows", {}),
     "listed": ("listed", {}),
     "unaligned": ("unaligned", {}),

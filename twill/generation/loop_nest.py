@@ -60,12 +60,6 @@ _FEWEST = 2
 """Groups of loops whose groups need too many registers together: one that loads, one that computes."""
 _HELP = {False: "give it more time (--time-limit)", True: "twill schedule says why"}
 """The suggestion for a loop without a schedule, by whether infeasibility is proven."""
-_LESS = {
-    "registers": "make the kernel's tiles smaller, or give it more warps (num_warps)",
-    "shared memory": "make the tiles that are loaded smaller",
-    "tensor memory": "make the accumulators smaller",
-}
-"""The same by the limit that excludes every interval."""
 
 
 def program(
@@ -263,7 +257,7 @@ def _scheduled(case: Case, result: Result) -> Scheduled:
         raise NoScheduleError(
             f"{case.name} has no schedule ({result.status})" + (f": {reason.text}" if reason else ""),
             case.loop.location,
-            help=_LESS.get(reason.family, general) if reason else general,
+            help=(reason and reason.way_out) or general,
         )
     return Scheduled(case.loop, case.graph, result.problem, result.solution, case.machine)
 

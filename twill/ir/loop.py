@@ -181,6 +181,11 @@ class Scalar:
 
     name: str
 
+    @property
+    def signless(self) -> str:
+        """The name as tiles and pointers have it: descriptors say whether integers have a sign (`ui8`)."""
+        return self.name.removeprefix("u").removeprefix("s")
+
 
 @dataclass(frozen=True, slots=True)
 class Pointer:

@@ -137,6 +137,19 @@ class Reason:
     family: str
     text: str
 
+    @property
+    def way_out(self) -> str | None:
+        """What makes room where it excludes every interval; None where nothing general does."""
+        return _WAYS_OUT.get(self.family)
+
+
+_WAYS_OUT = {
+    "registers": "make the kernel's tiles smaller, or give it more warps (num_warps)",
+    "shared memory": "make the tiles that are loaded smaller",
+    "tensor memory": "make the accumulators smaller",
+}
+"""By the family of a reason."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:

@@ -56,9 +56,9 @@ def _argument(
     divisible = promised if isinstance(promised, int) else 1
     block = attributes.get(DESCRIPTOR)
     match value.type:
-        case Pointer(Scalar(name)) if isinstance(block, tuple):
+        case Pointer(Scalar() as kind) if isinstance(block, tuple):
             sizes = tuple(size for size in block if isinstance(size, int))
-            return Argument(value.name.lstrip("%"), f"*{name}", divisible, descriptor=sizes)
+            return Argument(value.name.lstrip("%"), f"*{kind.signless}", divisible, descriptor=sizes)
         case Pointer(Scalar(name)):
             return Argument(value.name.lstrip("%"), f"*{name}", divisible, strides[value.name.lstrip("%")])
         case Scalar(name):

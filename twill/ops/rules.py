@@ -30,7 +30,7 @@ def element(value: Value) -> Type:
 
 def _signless(kind: Type) -> Type:
     """Descriptors of integers say whether they have a sign; tiles and pointers do not."""
-    return Scalar(kind.name.removeprefix("u").removeprefix("s")) if isinstance(kind, Scalar) else kind
+    return Scalar(kind.signless) if isinstance(kind, Scalar) else kind
 
 
 def is_float(value: Value) -> bool:

@@ -128,6 +128,8 @@ def _evidence(result: Result) -> Iterator[Pair]:
         yield "refuted", _refutation(result.problem, refutation)
     for reason in result.reasons:
         yield f"why: {reason.family}", reason.text
+    if result.status == "infeasible":
+        yield from _ways_out(result)
     for note in result.notes:
         yield "note", note
     if result.problem.resolution.cycles_per_unit != 1:
@@ -139,6 +141,14 @@ def _evidence(result: Result) -> Iterator[Pair]:
         )
     if result.seconds:
         yield "seconds", ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.seconds)
+
+
+def _ways_out(result: Result) -> Iterator[Pair]:
+    """What makes room for a loop without a schedule."""
+    for way in dict.fromkeys(reason.way_out for reason in result.reasons if reason.way_out):
+        yield "way out", way
+    if any(reason.family == "registers" for reason in result.reasons):
+        yield "way out", "twill codegen tries 8 warps, which hold less of each tile"
 
 
 def _refutation(problem: Problem, refutation: Refutation) -> str:

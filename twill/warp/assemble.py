@@ -137,7 +137,7 @@ def _body(
 
 def _warp_program(plan: Plan, group: Granted, body: Body) -> WarpProgram:
     made = with_store_waits(without_dead_code(plan.kernel.code, statements(body)))
-    widths = thread_block.widths(plan.granted, plan.memory.channels)
+    widths = thread_block.widths(plan.granted, plan.memory.channels, plan.kernel.code)
     return WarpProgram(
         id=group.id,
         warps=widths[group.id],

@@ -138,7 +138,7 @@ def _with_mma_warps(plain: Design, alone: Plan) -> Plan | None:
     limits = plain.parts[0].scheduled.problem.limits
     tasks = [task for part in plain.parts for task in part.tasks]
     issuers = mma_warps.issuing(plain.code, tasks, plain.granted, limits.narrow_registers)
-    widths = thread_block.widths(plain.granted, alone.memory.channels)
+    widths = thread_block.widths(plain.granted, alone.memory.channels, plain.code)
     if not issuers or any(widths[one.id] != one.warps for one in plain.granted):
         return None
     parts = tuple(replace(p, tasks=mma_warps.moved(plain.code, p.tasks, issuers)) for p in plain.parts)
@@ -305,7 +305,7 @@ def _storing(design: Design, plain: Design) -> Plan | None:
         plan = planned(design)
     except TwillError:  # shared memory: everything else is as in the plan without
         return None
-    widths = thread_block.widths(plain.granted, plan.memory.channels)
+    widths = thread_block.widths(plain.granted, plan.memory.channels, plain.code)
     kept = _arrive_in_time(plan) if design.share_slots else _kept(plan, plain.options)
     return plan if kept and all(widths[one.id] == one.warps for one in plain.granted) else None
 

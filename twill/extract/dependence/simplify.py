@@ -38,8 +38,8 @@ REWRITES: Mapping[str, str] = {
         "elementwise tile operations of one group run a chunk behind each other, not after the whole tile"
     ),
     "fused": (
-        "an elementwise operation on a large tile is one node with the one that alone reads its result, where"
-        " the tiles in between would need more registers than a group has"
+        "an elementwise operation on a large tile is one node with the one, or the store, that alone reads"
+        " its result, where the tiles in between would need more registers than a group has"
     ),
 }
 """The graph rules by name, and what each says."""
@@ -74,14 +74,16 @@ def simplify(graph: Graph, rules: tuple[str, ...]) -> Graph:
     return graph
 
 
-def fused(graph: Graph) -> Graph:
+def fused(graph: Graph, *, stores: bool = False) -> Graph:
     """Merge each elementwise operation with a large tile into the elementwise operation of as many elements
-    that alone reads it, so that the tile is computed element by element and never whole. Taken where no
-    schedule has the registers otherwise: merged operations no longer overlap each other."""
+    that alone reads it, so that the tile is computed element by element and never whole; with `stores` into
+    the store into shared memory too. Taken where no schedule has the registers otherwise: merged operations
+    no longer overlap each other."""
+    kinds = ("elementwise", "shared_store") if stores else ("elementwise",)
     for node in graph.nodes:
         first = graph.node(node.id)
         user = _only_user(graph, first)
-        if user is not None and _in_between(graph, first, user):
+        if user is not None and user.kind in kinds and _in_between(graph, first, user):
             merged = replace(user, work=(*first.work, *user.work), ops=_members(first, user))
             graph = merge(graph, (first.id, user.id), merged)
     return graph
@@ -91,7 +93,7 @@ def _in_between(graph: Graph, first: Node, user: Node) -> bool:
     (tile,) = (value.tile for value in graph.made(first.id) if not value.resident)
     results = (value.tile for value in graph.made(user.id))
     return (
-        first.kind == user.kind == "elementwise"
+        first.kind == "elementwise"
         and tile.registers >= LARGE_TILE
         and any(result.elements == tile.elements for result in results)
     )

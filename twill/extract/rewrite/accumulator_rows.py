@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from twill.extract.rewrite.edits import Edit, blanked, edited, mentions
-from twill.extract.rewrite.narrow_modules import accumulator_tiles, alias_line, shared_by
+from twill.extract.rewrite.layout_lines import alias_line
+from twill.extract.rewrite.narrow_modules import accumulator_tiles, shared_by
 from twill.ir.loop import Function, Module, NvidiaMma, Op
 from twill.ops.table import role
 

@@ -10,12 +10,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from re import DOTALL, search
+from typing import Protocol
 
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, edited, listed, mentions, text_of
 from twill.extract.rewrite.type_text import type_text
 from twill.ir.loop import Loop, Module, Op, Value
 from twill.ops.table import is_elementwise, named, role
+
+
+class Retyped(Protocol):
+    """A carried value that gets another type, by its number among the carried ones."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def first(self) -> str:
+        """The name of what it is in the first iteration."""
+        ...
+
+    @property
+    def new(self) -> str:
+        """Its type, as text."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +103,22 @@ def _edits(
 ) -> Iterator[Edit]:
     first = loop.body.ops[0].span.start
     begun = (_changed(one.first, one.init.name, one.old, one.new) for one in found)
-    yield Edit(loop.op.span.start, first, f"{''.join(begun)}{_with_types(module, loop, found)}")
+    yield Edit(loop.op.span.start, first, f"{''.join(begun)}{with_types(module, loop, found)}")
     for one in found:
         following = next(after for op, after in pairwise(loop.body.ops) if op is one.change)
         yield blanked(module, one.change.span.start, following.span.start)
         text = mentions(one.change.result.name).sub(one.change.operands[0].name, text_of(module, one.sum))
         yield Edit(one.sum.span.start, one.sum.span.end, text.replace(one.old, one.new))
     yield from _behind(module, users, found)
-    yield _yielded(module, loop.body.ops[-1], found)
+    yield yielded(module, loop.body.ops[-1], found)
 
 
 def _changed(name: str, value: str, old: str, new: str) -> str:
     return f"{name} = {named('layout')} {value} : {old} -> {new} {UNKNOWN} "
 
 
-def _with_types(module: Module, loop: Loop, found: Sequence[_Carried]) -> str:
-    """The loop's beginning with the tiles in other layouts."""
+def with_types(module: Module, loop: Loop, found: Sequence[Retyped]) -> str:
+    """The loop's beginning with values of other types."""
     text = module.text[loop.op.span.start : loop.body.ops[0].span.start]
     header = search(r"iter_args\((.*?)\)\s*->\s*(\(.*\)|\S+)(?=\s+:|\s+\{)", text, DOTALL)
     assert header is not None
@@ -114,7 +131,7 @@ def _with_types(module: Module, loop: Loop, found: Sequence[_Carried]) -> str:
     return f"{text[: header.start()]}{begun}{text[header.end() :]}"
 
 
-def _yielded(module: Module, op: Op, found: Sequence[_Carried]) -> Edit:
+def yielded(module: Module, op: Op, found: Sequence[Retyped]) -> Edit:
     values, _, types = text_of(module, op).rpartition(" : ")
     kinds = list(listed(types))
     for one in found:
@@ -127,7 +144,7 @@ def _behind(module: Module, users: Mapping[int, Sequence[Op]], found: Sequence[_
     tiles that are changed back, of which an operation may read several."""
     read = {op.index: op for one in found for op in users.get(one.result.id, ())}
     for op in read.values():
-        text, back = module.text[op.span.start : _own_end(op)], ""
+        text, back = module.text[op.span.start : own_end(op)], ""
         own = [one for one in found if one.result in op.operands]
         if role(op) == "layout":
             yield Edit(op.span.start, op.span.end, text.replace(own[0].old, own[0].new, 1))
@@ -136,9 +153,9 @@ def _behind(module: Module, users: Mapping[int, Sequence[Op]], found: Sequence[_
             name = f"{one.sum.result.name}_last{one.loop}_{op.index}"
             back += _changed(name, one.result.name, one.new, one.old)
             text = mentions(one.result.name).sub(name, text)
-        yield Edit(op.span.start, _own_end(op), f"{back}{text}")
+        yield Edit(op.span.start, own_end(op), f"{back}{text}")
 
 
-def _own_end(op: Op) -> int:
+def own_end(op: Op) -> int:
     """Of the text of an operation in front of its regions."""
     return min((inner.span.start for inner in op.inner()), default=op.span.end)

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from re import finditer
 
 from twill.extract.rewrite.edits import Edit, edited
+from twill.extract.rewrite.layout_lines import alias_line
 from twill.extract.rewrite.narrow_modules import (
     ATTRIBUTE,
     accumulator_tiles,
     agreeing,
-    alias_line,
     replaced,
 )
 from twill.ir.distribution import distribution

@@ -8,9 +8,10 @@ kernel computes does not depend on it; a group that computes has whole warpgroup
 from collections.abc import Iterator
 from dataclasses import replace
 from re import finditer
-from typing import TypeAlias
 
 from twill.extract.rewrite.edits import Edit, edited
+from twill.extract.rewrite.layout_lines import alias_line, replaced
+from twill.extract.rewrite.linear_warps import spread
 from twill.ir.distribution import bases, distribution, root
 from twill.ir.loop import Blocked, DotOperand, Encoding, Linear, Module, NvidiaMma, Op, Tensor
 from twill.ops.table import role
@@ -21,15 +22,16 @@ ATTRIBUTE = r'"?ttg\.num-warps"? = (\d+)'
 """The number of warps in a module's head."""
 LANES = 8
 """Columns that four lanes of an accumulator hold, two each (PTX ISA, fragments of mma)."""
-Sizes: TypeAlias = "int | tuple[Sizes, ...]"
-"""As layouts are written."""
 
 
 def widened(module: Module, warps: int = WARPS) -> Module:
     """The module itself where it has as many warps, a power of two, or more."""
     fits = module.num_warps & (module.num_warps - 1) == 0
     factor = warps // module.num_warps if fits else 1
-    return agreeing(edited(module, _edits(module, factor))) if factor > 1 else module
+    if factor <= 1:
+        return module
+    added = range(module.num_warps.bit_length() - 1, (factor * module.num_warps).bit_length() - 1)
+    return agreeing(spread(edited(module, _edits(module, factor)), added))
 
 
 def _edits(module: Module, factor: int) -> Iterator[Edit]:
@@ -120,17 +122,6 @@ def _of_mma(encoding: Encoding | None) -> Encoding | None:
             return None
 
 
-def alias_line(module: Module, name: str) -> tuple[int, int]:
-    """Where the definition of a layout's alias begins, behind its name, and where its line ends."""
-    start = 0 if module.text.startswith(f"{name} = ") else module.text.index(f"\n{name} = ") + 1
-    return start + len(name), module.text.index("\n", start)
-
-
-def replaced(line: str, key: str, old: Sizes, new: Sizes) -> str:
-    """The line with another value of a field."""
-    return line.replace(f"{key} = {_text(old)}", f"{key} = {_text(new)}")
-
-
 def shared_by(module: Module, line: str, encoding: NvidiaMma, warps: tuple[int, ...]) -> str:
     """The line of an accumulator's layout with so many warps along rows and columns. Its instructions have no
     more columns than each warp has in the narrowest tile, so that no two warps hold copies; but eight, which
@@ -140,10 +131,6 @@ def shared_by(module: Module, line: str, encoding: NvidiaMma, warps: tuple[int, 
     narrow = min([columns, *(max(width, LANES) for width in widths)])
     line = replaced(line, "instrShape", encoding.instr_shape, (rows, narrow, *rest))
     return replaced(line, "warpsPerCTA", encoding.warps_per_cta, warps)
-
-
-def _text(value: Sizes) -> str:
-    return str(value) if isinstance(value, int) else f"[{', '.join(map(_text, value))}]"
 
 
 def _spread(module: Module, encoding: NvidiaMma, factor: int) -> tuple[int, ...]:

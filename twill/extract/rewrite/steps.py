@@ -8,6 +8,7 @@ from functools import partial
 
 from twill.extract.rewrite.accumulator_rows import with_own_rows
 from twill.extract.rewrite.carried_layouts import carried_as_added
+from twill.extract.rewrite.carried_transposes import carried_as_computed
 from twill.extract.rewrite.computed_ahead import computed_in_place
 from twill.extract.rewrite.copied_loads import copied_loads
 from twill.extract.rewrite.device_maps import on_the_device
@@ -76,6 +77,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         narrowed,
         extremes_narrowed,
         # MMAs
+        carried_as_computed,
         staged_operands,
         partial(widened, warps=warps or WARPS),
         with_own_rows,

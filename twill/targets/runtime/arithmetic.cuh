@@ -43,10 +43,42 @@ struct Mask {
 
 /// The e2m1 number in the low (0) or high (1) half of a byte. Its bits in a float are 2^-126 times the number, subnormal
 /// ones included.
-__host__ __device__ __forceinline__ float unpack_e2m1(int8_t byte, int half) {
-    const uint32_t bits = uint32_t(uint8_t(byte)) >> 4 * half;
-    return bitcast<float>((bits & 7) << 22 | (bits & 8) << 28) * 0x1p126f;
+struct E2m1 {
+    uint32_t byte;
+    int half;
+
+    __host__ __device__ __forceinline__ operator float() const {
+        const uint32_t bits = byte >> 4 * half;
+        return bitcast<float>((bits & 7) << 22 | (bits & 8) << 28) * 0x1p126f;
+    }
+};
+__host__ __device__ __forceinline__ E2m1 unpack_e2m1(int8_t byte, int half) {
+    return {uint8_t(byte), half};
 }
+
+#ifdef __CUDACC__
+/// The bits of two of them as 16-bit floats with `FRACTION` bits of fraction, a power of two smaller. Multiplications
+/// bring the bits of both numbers of a byte to both of their places at once, where masks choose. The compiler joins the
+/// masks of each where both are of one byte, as long as it does not see all four together.
+template <int FRACTION>
+__device__ __forceinline__ uint32_t spread_e2m1(E2m1 low, E2m1 high) {
+    const uint32_t first = low.byte >> 4 * low.half, second = high.byte << (4 - 4 * high.half);
+    constexpr uint32_t number = 7u << (FRACTION - 1), numbers = 1u << (FRACTION - 1) | 1u << (FRACTION + 11);
+    constexpr uint32_t signs = 1u << 12 | 1u << 24;
+    const uint32_t size = (first * numbers & number) | (second * numbers & number << 16);
+    const uint32_t sign = (first * signs & 0x8000u) | (second * signs & 0x80000000u);
+    uint32_t word;
+    asm("or.b32 %0, %1, %2;" : "=r"(word) : "r"(size), "r"(sign));
+    return word;
+}
+
+__device__ __forceinline__ uint32_t pack_bf16(E2m1 low, E2m1 high) {
+    return multiply_bf16x2(spread_e2m1<7>(low, high), 0x7e807e80u);  // 2^126
+}
+__device__ __forceinline__ uint32_t pack_f16(E2m1 low, E2m1 high) {
+    return multiply_f16x2(spread_e2m1<10>(low, high), 0x74007400u);  // 2^14
+}
+#endif
 
 // ---- shifts that clamp their count, as PTX shl and shr do ---------------------------------------------------------
 

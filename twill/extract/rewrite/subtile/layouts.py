@@ -12,7 +12,7 @@ from re import finditer
 
 from twill.diagnostics import TwillError
 from twill.extract.rewrite.edits import Edit
-from twill.extract.rewrite.narrow_modules import alias_line, replaced
+from twill.extract.rewrite.layout_lines import alias_line, replaced
 from twill.extract.rewrite.subtile.dimensions import shape
 from twill.extract.rewrite.subtile.division import WHOLE, Division, Facts
 from twill.ir.distribution import distribution
