@@ -2,7 +2,7 @@
 
 import pytest
 
-from twill.generation import attempts, candidates
+from twill.generation import attempts, candidates, subtiles
 from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
@@ -31,7 +31,7 @@ def test_one_group_of_more_warps_computes_where_several_divide_in_vain(
     monkeypatch.setattr(candidates, "JOINING", 0.1 if gained else 100.0)
     made = generate(PAGED, OPTIONS)
     computing = [group.warps for group in made.program.groups if not group.only_moves]
-    assert (computing == [candidates.MORE_WARPS]) == (vain and gained)
+    assert (computing == [subtiles.MORE_WARPS]) == (vain and gained)
     if vain and gained:
         assert made.several
         assert len(made.several.program.groups) > len(made.program.groups)

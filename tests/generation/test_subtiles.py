@@ -14,6 +14,7 @@ from twill.generation import spills, subtiles
 from twill.generation.built import without_warnings
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
+from twill.generation.given import matching
 from twill.generation.subtiles import (
     Searched,
     Solve,
@@ -23,7 +24,6 @@ from twill.generation.subtiles import (
     change,
     cycles,
     divided,
-    matching,
     note,
     searched,
 )
@@ -131,10 +131,16 @@ def test_a_loop_without_schedule_is_worse_than_any() -> None:
     assert "none was found for whole tiles" in note(1024, cycles([none], [True]))
 
 
-def test_the_schedule_that_is_given_says_how_many_sub_tiles_there_are() -> None:
-    for count in (1, 2):
-        (case,) = cases(replace(GEMM, subtile=count))
-        assert matching(GEMM, {case.name: result(case)}) == count
+@pytest.mark.parametrize(("subtile", "warps"), [(1, None), (2, None), (1, 8)])
+def test_the_schedule_that_is_given_says_in_how_many_parts_rows_are(subtile: int, warps: int | None) -> None:
+    form = replace(GEMM, subtile=subtile, warps=warps)
+    (case,) = cases(form)
+    assert matching(GEMM, {case.name: result(case)}) == form
+
+
+def test_what_the_user_says_of_sub_tiles_and_warps_stays() -> None:
+    (case,) = cases(replace(GEMM, subtile=2))
+    assert matching(replace(GEMM, subtile=1, warps=4), {case.name: result(case)}).subtile == 1
 
 
 def test_sub_tiles_are_taken_where_they_are_faster(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:

@@ -37,7 +37,7 @@ from twill.ir.schedule import Result, Status
 from twill.ir.search import Engine, Options
 
 if TYPE_CHECKING:
-    from twill.generation.subtiles import Searched, Told
+    from twill.generation.subtiles import Told
     from twill.pipeline import Begun
 
 PACKAGES: dict[Engine, str] = {
@@ -152,9 +152,9 @@ def schedule(ctx: click.Context, spec: str, **options: Option) -> None:
     requested = inputs(spec, options)
     found = prepared(requested)
     read = time.monotonic() - began
-    made, notes = worker.watched(partial(_searched, requested, found, search, read))
-    found = found if made.subtile is None else prepared(replace(requested, subtile=made.subtile))
-    results = [_with_problem(result, case) for result, case in zip(made.results, found, strict=True)]
+    form, made, notes = worker.watched(partial(_searched, requested, found, search, read))
+    found = found if form == requested else prepared(form)
+    results = [_with_problem(result, case) for result, case in zip(made, found, strict=True)]
     for case, result in zip(found, results, strict=True):
         _show(_as_solved(case, result), result, search, len(found) > 1, options)
     for note in () if options["as_json"] else notes:
@@ -165,13 +165,12 @@ def schedule(ctx: click.Context, spec: str, **options: Option) -> None:
 
 def _searched(
     requested: Inputs, found: Sequence[Case], search: Options, read: float, on_event: "Told"
-) -> "tuple[Searched, tuple[str, ...]]":
+) -> tuple[Inputs, tuple[Result, ...], tuple[str, ...]]:
     """The form of the kernel that takes fewer cycles, with the result of each loop, and notes; the problems
     themselves, which may be large, do not come back through the pipe, but those of loops that are solved on
     the groups of others. `read`: seconds spent before the search."""
-    from twill.generation.loop_nest import going_together
-    from twill.generation.subtiles import searched
-    from twill.pipeline import restricted, solve
+    from twill.generation.scheduled import scheduled
+    from twill.pipeline import solve
 
     def solved(case: Case, options: Options, known: "Begun | None") -> Result:
         began = time.monotonic()
@@ -179,18 +178,9 @@ def _searched(
         seconds = (("read", round(read, 3)), *result.seconds, ("solve", round(time.monotonic() - began, 3)))
         return replace(result, seconds=seconds)
 
-    form = searched(requested, found, search, solved, on_event)
-    alone, notes = form.results, (form.note,) if form.note else ()
-    if search.modulo_only:
-        return replace(form, results=tuple(map(_without_problem, alone))), notes
-    taken = found if form.subtile is None else prepared(replace(requested, subtile=form.subtile))
-
-    def beside_others(case: Case, options: Options, alone: Result) -> Result:
-        return solved(case, options, restricted(case.problem, options, partial(on_event, case.name), alone))
-
-    together, said = going_together(taken, alone, search, beside_others)
-    results = (one if one not in alone else _without_problem(one) for one in together)
-    return replace(form, results=tuple(results)), (*notes, *said)
+    form, alone, together, notes = scheduled(requested, found, search, solved, on_event)
+    results = (_without_problem(one) if one in alone else one for one in together)
+    return form, tuple(results), notes
 
 
 def _without_problem(result: Result) -> Result:

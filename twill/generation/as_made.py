@@ -12,11 +12,11 @@ from itertools import product
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import Order
-from twill.generation.candidates import MORE_WARPS, SPILLS
+from twill.generation.candidates import SPILLS
 from twill.generation.given import divided_waits
 from twill.generation.hand_offs import with_hand_offs
 from twill.generation.part_of_sm import limited_as
-from twill.generation.subtiles import COUNT
+from twill.generation.subtiles import COUNT, MORE_WARPS
 from twill.inputs import Case, Inputs, is_graph
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result

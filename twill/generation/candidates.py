@@ -35,12 +35,12 @@ from twill.generation.generated import (
     source,
     warned,
 )
-from twill.generation.given import divided_waits, fitting, given, refuse_foreign
+from twill.generation.given import divided_waits, fitting, given, matching, refuse_foreign
 from twill.generation.independent import independent
 from twill.generation.loop_nest import LEAST, NoScheduleError
 from twill.generation.multistage import FEWEST, as_written, multistage, without_copies
 from twill.generation.refusals import refusals
-from twill.generation.subtiles import COUNT, GAIN, better, divided, matching, note
+from twill.generation.subtiles import COUNT, GAIN, MORE_WARPS, better, divided, note
 from twill.generation.subtiles import searched as of_both_forms
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
@@ -62,8 +62,6 @@ FORMS = {True: 2, False: 1}
 proofs."""
 ORDERS: Mapping[bool | None, "Order"] = {True: "claimed", False: "mirrored"}
 """Of the programs of a persistent kernel, where the user says whether thread blocks claim them."""
-MORE_WARPS = 8
-"""Warps that hold tiles where four have too few registers: two warpgroups."""
 JOINED = "one group that computes"
 TIGHT = "in as few registers"
 JOINING = 1.2
@@ -141,8 +139,8 @@ def candidates(
     others.
     """
     session = _Session(options, on_progress, solve, given(options.schedules), list(searched), slowest)
-    if inputs.subtile is None and session.kept:
-        inputs = replace(inputs, subtile=matching(inputs, session.kept))
+    if session.kept:
+        inputs = matching(inputs, session.kept)
     written = _as_written(replace(inputs, persistent=bool(inputs.persistent)), session)
     forms = (*_persistent_if_faster(inputs, session, written[0]), *written)
     forms = tuple(replace(one, searched=tuple(session.searched)) for one in forms)

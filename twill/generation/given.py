@@ -1,10 +1,15 @@
 """Schedules that the user gives instead of a search: read from files, refused where they belong to another
 kernel."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import product
 
 from twill.diagnostics import TwillError
-from twill.ir.problem import Problem
+from twill.generation.subtiles import COUNT, MORE_WARPS
+from twill.inputs import Inputs, cases
+from twill.ir.problem import Operation, Problem
 from twill.ir.schedule import Result
 
 
@@ -22,6 +27,35 @@ def given(paths: Iterable[str]) -> dict[str, Result]:
             )
         found[result.problem.name] = result
     return found
+
+
+def matching(inputs: Inputs, kept: Mapping[str, Result]) -> Inputs:
+    """The inputs with the sub-tiles and the warps that given schedules were made for, where they do not say:
+    of forms whose loops have the operations of the schedules one with as many warps for each, if any."""
+    alike = [form for form, found in _forms(inputs) if _agree(found, kept, lambda op: op.id)]
+    exact = (form for form, found in _forms(inputs) if _agree(found, kept, lambda op: (op.id, op.warps)))
+    fallback = alike[0] if alike else replace(inputs, subtile=inputs.subtile or 1)
+    return fallback if len(alike) < 2 else next(exact, fallback)
+
+
+def _forms(inputs: Inputs) -> Iterator[tuple[Inputs, dict[str, Problem]]]:
+    """The inputs with whole tiles or sub-tiles, with the kernel's warps or more, where they do not say."""
+    counts = (1, COUNT) if inputs.subtile is None else (inputs.subtile,)
+    warps = (None, MORE_WARPS) if inputs.warps is None else (inputs.warps,)
+    for held, count in product(warps, counts):
+        form = replace(inputs, subtile=count, warps=held)
+        with suppress(TwillError):
+            yield form, {case.name: case.problem for case in cases(form)}
+
+
+def _agree(
+    found: Mapping[str, Problem], kept: Mapping[str, Result], facts: Callable[[Operation], object]
+) -> bool:
+    """Whether the loops have the operations of the schedules."""
+    return all(
+        name in found and [*map(facts, found[name].operations)] == [*map(facts, one.problem.operations)]
+        for name, one in kept.items()
+    )
 
 
 def refuse_foreign(kept: Mapping[str, Result], loops: Sequence[str]) -> None:

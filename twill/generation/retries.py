@@ -12,7 +12,7 @@ from math import inf
 from typing import Protocol
 
 from twill.extract.rewrite.late_loads import loaded_late
-from twill.generation.candidates import MORE_WARPS, Solve
+from twill.generation.candidates import Solve
 from twill.generation.generate import generate
 from twill.generation.generated import (
     SEVERAL,
@@ -22,7 +22,7 @@ from twill.generation.generated import (
     pace_of_sm,
     warned,
 )
-from twill.generation.subtiles import COUNT
+from twill.generation.subtiles import COUNT, MORE_WARPS
 from twill.inputs import Inputs
 from twill.ir.loop import Tensor
 from twill.ir.statements import Pipelined, ProducerLoad, walk

@@ -5,7 +5,7 @@ fewer cycles, or searches for both (`searched`). Registers are what whole tiles 
 accumulator and scores of 128 rows leave no room for a second iteration.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
@@ -26,6 +26,8 @@ from twill.pipeline import Begun, begun, soon, up_to
 
 COUNT = 2
 """Sub-tiles that are tried."""
+MORE_WARPS = 8
+"""Warps that hold tiles where four have too few registers: two warpgroups."""
 GAIN = 0.98
 """Sub-tiles are taken where the loops take at most this part of the cycles: a further group has barriers of
 its own, which the schedule does not count (estimate)."""
@@ -313,16 +315,3 @@ def note(divided: float, whole: float, *, within: float | None = None) -> str:
         f"rows are divided into {COUNT} sub-tiles: {divided:.0f} cycles an iteration{before}"
         " (--subtile 1 keeps them whole)"
     )
-
-
-def matching(inputs: Inputs, given: Mapping[str, Result]) -> int:
-    """The number of sub-tiles for which given schedules were made."""
-    for count in (1, COUNT):
-        try:
-            found = cases(replace(inputs, subtile=count))
-        except TwillError:
-            continue
-        names = {case.name: [op.id for op in case.problem.operations] for case in found}
-        if all(names.get(name) == [op.id for op in one.problem.operations] for name, one in given.items()):
-            return count
-    return 1

@@ -147,8 +147,6 @@ def _ways_out(result: Result) -> Iterator[Pair]:
     """What makes room for a loop without a schedule."""
     for way in dict.fromkeys(reason.way_out for reason in result.reasons if reason.way_out):
         yield "way out", way
-    if any(reason.family == "registers" for reason in result.reasons):
-        yield "way out", "twill codegen tries 8 warps, which hold less of each tile"
 
 
 def _refutation(problem: Problem, refutation: Refutation) -> str:

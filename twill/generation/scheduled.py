@@ -1,0 +1,65 @@
+"""Schedules of a kernel's loops by themselves, as `twill schedule` gives them: in the form that takes fewer
+cycles, with more warps where they have none otherwise, and so that one thread block can have all of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from twill.diagnostics import TwillError
+from twill.generation.loop_nest import going_together
+from twill.generation.subtiles import MORE_WARPS, Searched, Solve, Told, searched
+from twill.inputs import Case, Inputs, cases, is_graph
+from twill.ir.schedule import Result
+from twill.ir.search import Options
+from twill.pipeline import restricted
+
+
+class Schedules(NamedTuple):
+    """What was found."""
+
+    form: Inputs
+    """The inputs with the sub-tiles and warps that the schedules are for."""
+    alone: tuple[Result, ...]
+    """The result of each loop by itself."""
+    together: tuple[Result, ...]
+    """The results that go together: those of the loops alone, or others."""
+    notes: tuple[str, ...]
+
+
+def scheduled(inputs: Inputs, found: Sequence[Case], search: Options, solve: Solve, told: Told) -> Schedules:
+    """The schedules of the loops `found` of the inputs, each searched by `solve`."""
+    form, made = _in_a_form(inputs, found, search, solve, told)
+    notes = (made.note,) if made.note else ()
+    if search.modulo_only:
+        return Schedules(form, made.results, made.results, notes)
+
+    def beside_others(case: Case, options: Options, alone: Result) -> Result:
+        return solve(case, options, restricted(case.problem, options, partial(told, case.name), alone))
+
+    taken = found if form == inputs else cases(form)
+    together, said = going_together(taken, made.results, search, beside_others)
+    return Schedules(form, made.results, together, (*notes, *said))
+
+
+def _in_a_form(
+    inputs: Inputs, found: Sequence[Case], search: Options, solve: Solve, told: Told
+) -> tuple[Inputs, Searched]:
+    """The form that is scheduled: that of `subtiles.searched`, or with more warps, each of which holds less,
+    where a loop has no schedule there and all have one so."""
+    first = searched(inputs, found, search, solve, told)
+    form = inputs if first.subtile is None else replace(inputs, subtile=first.subtile)
+    missing = next((one for one in first.results if one.solution is None), None)
+    if missing is None or is_graph(inputs.spec) or inputs.warps is not None:
+        return form, first
+    wide = replace(inputs, warps=MORE_WARPS)
+    try:
+        more = searched(wide, cases(wide), search, solve, told)
+    except TwillError:
+        return form, first
+    if any(one.solution is None for one in more.results):
+        return form, first
+    why = missing.reasons[0].text if missing.reasons else f"{missing.problem.name} has no schedule"
+    note = "; ".join(filter(None, (more.note, f"{MORE_WARPS} warps hold tiles: otherwise {why}")))
+    subtile = wide.subtile if more.subtile is None else more.subtile
+    return replace(wide, subtile=subtile), replace(more, note=note)
