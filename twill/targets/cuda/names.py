@@ -95,7 +95,7 @@ OperandType
 ScaleType SumType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter Whole absolute advanced
 allow_shared_memory await_reads bitcast both both_bytes bulk_load
 clamp_magnitude clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async
-cp_async_arrive cp_async_arrive_too cp_async_or cp_async_wait descriptor_advance divide divide_ceiling
+cp_async_arrive cp_async_arrive_behind_writes cp_async_arrive_too cp_async_or cp_async_wait descriptor_advance divide divide_ceiling
 divide_floor
 elect_one encode_tensor_map exchange_pairs exp2_approx exp2_clamped exp2_coefficient exp2_highest
 exp2_lowest exp2_magic
