@@ -138,7 +138,4 @@ __device__ __forceinline__ void cp_async_arrive_too(uint32_t barrier) {
     asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
-/// Until all copies that this thread has started are complete (cp.async.wait_all).
-__device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
 }  // namespace twill
