@@ -6,7 +6,7 @@ import pytest
 
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.literal_layouts import literal_layouts
-from twill.ir.loop import Blocked, Linear
+from twill.ir.loop import Blocked, Linear, Tensor
 
 
 @pytest.mark.parametrize("vectors", [True, False])
@@ -70,3 +70,18 @@ def test_vectors_whose_threads_divide_are_held_as_laid_out() -> None:
     by_constant = module.text.replace("arith.remsi", "arith.addi")
     plain = literal_layouts(read(by_constant, str(path))).encodings
     assert not isinstance(plain[held[0]], Linear)
+
+
+@pytest.mark.parametrize(("warps", "rows"), [("[1, 4]", True), ("[4, 1]", False)])
+def test_tiles_are_stored_in_whole_rows_where_warps_hold_columns(warps: str, rows: bool) -> None:
+    """As laid out where the accumulators of warps that lie beside each other pass through shared memory."""
+    path = Path("tests/kernels/ttgir/spaced.sm90.ttgir")
+    text = path.read_text(encoding="utf-8")
+    mma = next(line for line in text.splitlines() if line.startswith("#mma = #ttg.nvidia_mma"))
+    assert "warpsPerCTA = [1, 4]" in mma
+    module = read(text.replace(mma, mma.replace("[1, 4]", warps)), str(path))
+    store = next(op for op in module.functions[0].walk() if op.name == "tt.store")
+    kind = store.operands[1].type
+    assert isinstance(kind, Tensor)
+    name = next(name for name, one in module.encodings.items() if one == kind.encoding)
+    assert isinstance(literal_layouts(module).encodings[name], Linear) == rows
