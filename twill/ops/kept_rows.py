@@ -45,7 +45,8 @@ def progression(analysis: AxisAnalysis, value: Value, axis: int, every: int) -> 
             return progression(analysis, maker.operands[0], axis - (axis > inserted), every)
         case "add" | "address":
             assert maker
-            return _sum(*(progression(analysis, one, axis, every) for one in maker.operands), value)
+            one, other = (progression(analysis, operand, axis, every) for operand in maker.operands)
+            return _sum(one, other, value)
         case "multiply":
             assert maker
             return _product(analysis, maker, axis, every)

@@ -103,7 +103,7 @@ def _stored_in_rows(ops: Sequence[Op]) -> frozenset[Encoding | None]:
     what they store are accumulators of MMAs by one warp whose warps lie beside each other: these pass through
     shared memory anyway, and as an MMA has them a warp would store a part of a line of eight rows. (On an
     H200, SGLang's LoRA expansion, in rows of 128 columns: 0.076 to 0.067 ms.)"""
-    makers, found = makers_of(ops), set[Encoding]()
+    makers, found = makers_of(ops), set[Encoding | None]()
     for op in ops:
         if role(op) != "pointer_store" or not (change := makers.of(op.operands[1], "layout")):
             continue
