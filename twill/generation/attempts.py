@@ -266,9 +266,9 @@ def leaves_idle(one: Attempt, residency: Residency) -> bool:
 
 def _paced_by_l2(one: Attempt, residency: Residency) -> bool:
     """Whether an SM waits for what L2 gives it, as long as for the rest or longer, in more thread blocks than
-    one. More of them, with fewer registers and loads ahead, do not get more. (On an H200, Triton-distributed's split
-    decoding, 32 KB an iteration: 0.0695 ms in two thread blocks of two slots, 0.077 in three, predicted at
-    457 and 348 cycles for 740 from L2.)"""
+    one. More of them, with fewer registers and loads ahead, do not get more. (On an H200,
+    Triton-distributed's split decoding, 32 KB an iteration: 0.070 ms in two thread blocks, 0.077 in three,
+    predicted at 457 and 348 cycles for 740 from L2.)"""
     from twill.simulate.predict import from_l2, shared
 
     given = shared(one.loops, list(map(from_l2, one.loops)))
