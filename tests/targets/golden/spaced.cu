@@ -111,7 +111,7 @@ spaced_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_con
         uint32_t acc_35[32];
         uint32_t acc_36[32];
         uint32_t acc_38[32];
-        uint32_t convert_layout_26[4];
+        uint32_t convert_layout_26[1][4];
         int32_t muli_1;
         int32_t muli_9;
         // addi.15 (tests/kernels/ttgir/spaced.sm90.ttgir:31:10)
@@ -191,19 +191,18 @@ spaced_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_con
             for (int i_ = 0; i_ < 1; ++i_)
                 stmatrix_x4(memory + 51200 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), truncf_25_[4 * i_ + 0], truncf_25_[4 * i_ + 1], truncf_25_[4 * i_ + 2], truncf_25_[4 * i_ + 3]);
             named_barrier_sync(group_1_barrier, 128);
-            uint32_t read_8[4];
+            uint32_t read_8[1][4];
             const uint32_t read_8_at = memory + 51200;
             #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_)
-                load_elements<4>(read_8, i_ * 4, read_8_at + (((i_ * 8) & 7)) * 2 / 128 * 2048 + ((thread.lane & 7) * 8) * 2 / 128 * 2048 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
+            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_8[i_], 0, read_8_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) convert_layout_26[i_] = read_8[i_];
+            for (int i_ = 0; i_ < 4; ++i_) convert_layout_26[i_ / 4][i_ % 4] = read_8[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/spaced.sm90.ttgir:94:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_)
-                store_neighbours<4>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_9 + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))), convert_layout_26, i_ * 4);
+            for (int i_ = 0; i_ < 4; ++i_)
+                store_pair<__half>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_9 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_26[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_26[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
         }
     }
 }
@@ -323,7 +322,7 @@ spaced_kernel(__half* a, int8_t* b, __half* c, __half* scales, int32_t M, int32_
         uint32_t acc_35[32];
         uint32_t acc_36[32];
         uint32_t acc_38[32];
-        uint32_t convert_layout_26[4];
+        uint32_t convert_layout_26[1][4];
         int32_t muli_1;
         int32_t muli_9;
         // addi.15 (tests/kernels/ttgir/spaced.sm90.ttgir:31:10)
@@ -401,19 +400,18 @@ spaced_kernel(__half* a, int8_t* b, __half* c, __half* scales, int32_t M, int32_
             for (int i_ = 0; i_ < 1; ++i_)
                 stmatrix_x4(memory + 51200 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), truncf_25_[4 * i_ + 0], truncf_25_[4 * i_ + 1], truncf_25_[4 * i_ + 2], truncf_25_[4 * i_ + 3]);
             named_barrier_sync(group_1_barrier, 128);
-            uint32_t read_8[4];
+            uint32_t read_8[1][4];
             const uint32_t read_8_at = memory + 51200;
             #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_)
-                load_elements<4>(read_8, i_ * 4, read_8_at + (((i_ * 8) & 7)) * 2 / 128 * 2048 + ((thread.lane & 7) * 8) * 2 / 128 * 2048 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
+            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_8[i_], 0, read_8_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) convert_layout_26[i_] = read_8[i_];
+            for (int i_ = 0; i_ < 4; ++i_) convert_layout_26[i_ / 4][i_ % 4] = read_8[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/spaced.sm90.ttgir:94:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_)
-                store_neighbours<4>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_9 + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))), convert_layout_26, i_ * 4);
+            for (int i_ = 0; i_ < 4; ++i_)
+                store_pair<__half>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_9 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_26[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_26[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
         }
     }
 }

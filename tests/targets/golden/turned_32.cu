@@ -147,7 +147,7 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
         uint32_t count_a_55_b_64 = 0;
         int32_t trips_0 = 0;
         float acc_42[16];
-        uint32_t convert_layout_35[8];
+        uint32_t convert_layout_35[2][4];
         int32_t m_8;
         int32_t n_16;
         // addi.n_21 (tests/kernels/ttgir/turned_32.sm90.ttgir:39:13)
@@ -198,25 +198,18 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
             for (int i_ = 0; i_ < 2; ++i_)
                 stmatrix_x4(memory + 8192 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + ((i_ & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)), truncf_25_[4 * i_ + 0], truncf_25_[4 * i_ + 1], truncf_25_[4 * i_ + 2], truncf_25_[4 * i_ + 3]);
             named_barrier_sync(group_1_barrier, 128);
-            uint32_t read_8[8];
+            uint32_t read_8[2][4];
             const uint32_t read_8_at = memory + 8192;
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_)
-                load_elements<4>(read_8, i_ * 4, read_8_at + (((i_ * 8) & 7)) * 2 / 128 * 4096 + ((thread.lane & 7) * 8) * 2 / 128 * 4096 + ((((i_ * 8) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
+            for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_8[i_], 0, read_8_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) convert_layout_35[i_] = read_8[i_];
+            for (int i_ = 0; i_ < 8; ++i_) convert_layout_35[i_ / 4][i_ % 4] = read_8[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/turned_32.sm90.ttgir:132:5)
         {
-            if (m_8 + 31 < M && n_16 + 63 < N) {
-                #pragma unroll
-                for (int i_ = 0; i_ < 16; ++i_)
-                    *((y + ((m_8 + int32_t(((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 56)) + (((((n_16 + int32_t((i_ & 7) + (thread.lane & 7) * 8)) / 56) * M) * 56) + ((n_16 + int32_t((i_ & 7) + (thread.lane & 7) * 8)) % 56))) = f16_of(convert_layout_35[((i_ & 15)) / 2], ((i_ & 15)) % 2);
-            } else {
-                #pragma unroll
-                for (int i_ = 0; i_ < 16; ++i_)
-                    if ((((m_8 + int32_t(((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((n_16 + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((y + ((m_8 + int32_t(((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 56)) + (((((n_16 + int32_t((i_ & 7) + (thread.lane & 7) * 8)) / 56) * M) * 56) + ((n_16 + int32_t((i_ & 7) + (thread.lane & 7) * 8)) % 56))) = f16_of(convert_layout_35[((i_ & 15)) / 2], ((i_ & 15)) % 2);
-            }
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_)
+                if ((((m_8 + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2))) < M) & ((n_16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) < N))) *((y + ((m_8 + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2))) * 56)) + (((((n_16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) / 56) * M) * 56) + ((n_16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) % 56))) = f16_of(convert_layout_35[i_ / 8][i_ / 2 % 4], i_ % 2);
         }
     }
 }
