@@ -43,7 +43,6 @@ WARP_MMA = 2
 ONE_WARP = NvidiaMma((WARP_MMA, 0), (1, 1), (16, 8))
 """How one warp holds tiles that may be held otherwise than they are laid out."""
 _RELYING: tuple[Role, ...] = ("join", "split", "unpack", "reshape", "transpose")
-_LOOPS: tuple[Role, ...] = ("for", "while")
 _MMAS: tuple[Role, ...] = ("dot", "wgmma")
 _VIEWS: tuple[Role, ...] = ("reshape", "broadcast", "expand")
 NARROW_BITS = {"f16": 16, "bf16": 16}
@@ -106,9 +105,9 @@ def _stored_in_rows(ops: Sequence[Op]) -> frozenset[Encoding | None]:
     shared memory anyway, and as an MMA has them a warp would store a part of a line of eight rows. Not of
     kernels with MMAs in a loop, where the store is a small part. (On an H200, SGLang's LoRA expansion, in
     rows of 128 columns: 0.076 to 0.064 ms; vLLM's fused MoE in fp8 0.455 to 0.490.)"""
-    if any(role(inner) in _MMAS for op in ops if role(op) in _LOOPS for inner in op.inner()):
-        return frozenset()
     makers, found = makers_of(ops), set[Encoding | None]()
+    if any(role(inner) in _MMAS for op in ops if _repeats(makers, op) for inner in op.inner()):
+        return frozenset()
     for op in ops:
         if role(op) != "pointer_store" or not (change := makers.of(op.operands[1], "layout")):
             continue
@@ -116,6 +115,14 @@ def _stored_in_rows(ops: Sequence[Op]) -> frozenset[Encoding | None]:
         if isinstance(source, Tensor) and isinstance(result, Tensor) and _beside(source) and _lines(result):
             found.add(result.encoding)
     return frozenset(found) - {_root(value) for op in ops for value in op.results if _loaded_tile(op)}
+
+
+def _repeats(makers: Makers, op: Op) -> bool:
+    """Whether it is a loop that is not known to run once."""
+    if role(op) != "for":
+        return role(op) == "while"
+    first, end, step = (makers.number(value) for value in op.operands[:3])
+    return first is None or end is None or step is None or end - first > step
 
 
 def _beside(tile: Tensor) -> bool:
