@@ -112,6 +112,9 @@ class Case:
     divided: Problem | None = None
     """The loop with waits inside of elementwise operations, where `problem` has none and the user has not
     decided."""
+    aligned: int = 0
+    """Bytes of shared memory that the limits of a part of an SM leave for alignment and barriers
+    (`generation.part_of_sm`)."""
 
     @property
     def most_trips(self) -> int | None:

@@ -6,7 +6,7 @@ import pytest
 
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.literal_layouts import literal_layouts
-from twill.ir.loop import Blocked, Linear
+from twill.ir.loop import Blocked, Linear, Tensor
 
 
 @pytest.mark.parametrize("vectors", [True, False])
@@ -70,3 +70,42 @@ def test_vectors_whose_threads_divide_are_held_as_laid_out() -> None:
     by_constant = module.text.replace("arith.remsi", "arith.addi")
     plain = literal_layouts(read(by_constant, str(path))).encodings
     assert not isinstance(plain[held[0]], Linear)
+
+
+STORED = """
+#rows = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [2, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
+#mma = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = WARPS, instrShape = [16, 8]}>
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @f(%p: !tt.ptr<f16>) {
+    %x = arith.constant dense<1.000000e+00> : tensor<64x128xf16, #mma>
+    %at = tt.splat %p : !tt.ptr<f16> -> tensor<64x128x!tt.ptr<f16>, #rows>
+    %y = ttg.convert_layout %x : tensor<64x128xf16, #mma> -> tensor<64x128xf16, #rows>
+    tt.store %at, %y : tensor<64x128x!tt.ptr<f16>, #rows>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("warps", "threads", "rows"),
+    [("[1, 4]", "[2, 16]", True), ("[4, 1]", "[2, 16]", False), ("[1, 4]", "[8, 4]", False)],
+)
+def test_tiles_are_stored_in_whole_rows_where_warps_hold_columns(
+    warps: str, threads: str, rows: bool
+) -> None:
+    """As laid out where the accumulators of warps that lie beside each other pass through shared memory, and
+    lanes store whole lines."""
+    text = STORED.replace("WARPS", warps).replace("[2, 16]", threads)
+    exact = literal_layouts(read(text, "stored.ttgir")).encodings
+    assert isinstance(exact["#rows"], Linear) == rows
+
+
+def test_tiles_of_mmas_in_loops_are_stored_as_they_are_held() -> None:
+    path = Path("tests/kernels/ttgir/spaced.sm90.ttgir")
+    module = read(path.read_text(encoding="utf-8"), str(path))
+    store = next(op for op in module.functions[0].walk() if op.name == "tt.store")
+    kind = store.operands[1].type
+    assert isinstance(kind, Tensor)
+    exact = literal_layouts(module).encodings
+    assert [one for name, one in exact.items() if module.encodings[name] == kind.encoding] == [kind.encoding]

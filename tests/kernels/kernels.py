@@ -945,6 +945,26 @@ def packed_rows(
 
 
 @triton.jit
+def packed_columns(
+    a, b, scales, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """packed_rows with the numbers of a column of b one behind the other."""
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(tl.cdiv(K, BLOCK_K)):
+        x = tl.load(a + m[:, None] * K + (i * BLOCK_K + k)[None, :], mask=m[:, None] < M, other=0.0)
+        words = tl.load(b + (i * BLOCK_K + k)[:, None] // 8 + n[None, :] * (K // 8))
+        scale = tl.load(scales + i * N + n)
+        y = ((words >> (k % 8 * 4)[:, None]) & 15).to(tl.float16) * scale[None, :]
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16), mask=m[:, None] < M)
+
+
+@triton.jit
 def _later(scale, shift, other_scale, other_shift):
     """Two maps x * scale + shift, one after the other."""
     return scale * other_scale, shift * other_scale + other_shift
@@ -3310,6 +3330,17 @@ TWILL = {
         "BLOCK_K": 64,
         "num_warps": 4,
     },
+    "packed_columns": {
+        "a": "*fp16:16",
+        "b": "*i32:16",
+        "scales": "*fp16:16",
+        "c": "*fp16:16",
+        **SIZES,
+        "BLOCK_M": 16,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
+    },
     "ranked": {
         **HALF,
         "v": "*fp32:16",
@@ -3937,6 +3968,7 @@ VARIANTS = {
     "quarters": ("quarters", {}),
     "quarters_and_whole": ("quarters_and_whole", {}),
     "packed_rows": ("packed_rows", {}),
+    "packed_columns": ("packed_columns", {}),
     "listed": ("listed", {}),
     "unaligned": ("unaligned", {}),
     "nearest": ("nearest", {}),

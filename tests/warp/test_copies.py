@@ -18,12 +18,14 @@ from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
 from twill.ops.axis_info import AxisAnalysis, copied_together
+from twill.ops.kept_rows import kept_together
 from twill.ops.pointer_loads import Neighbours, one_copy, repeated_rows
 from twill.ops.steps import Step, closer, step
 from twill.targets.cuda.copies import copies
 from twill.targets.cuda.fragments import linear, numbered
 from twill.targets.cuda.register_loads import units
 from twill.targets.cuda.register_tiles import AnyPoint, Point
+from twill.targets.cuda.shared_tiles import addressed, byte_of
 from twill.targets.cuda.tile_copies import copied, copy_places
 from twill.targets.cuda.tiled_form import tiled_form
 from twill.targets.hopper import source
@@ -445,6 +447,47 @@ def test_equal_rows_are_copied_once() -> None:
     assert found == {
         (8 * row, column): row * rows + 4 * column for row in range(8) for column in range(0, 64, 4)
     }
+
+
+def test_equal_rows_are_copied_along_their_columns() -> None:
+    """The same where the numbers of a column are consecutive: copies of several of them, to lines of columns,
+    and each element is read where its number lies."""
+    made = program("packed_columns")
+    (words,) = (one for channel in made.channels for one in channel.tensors if one.name.startswith("words"))
+    assert (words.shape, words.kept, words.repeated) == ((64, 64), (8, 64), 8)
+    assert words.encoding == NvmmaShared(32, True, 32, False)
+    form, tile = linear(Tensor((64, 64), Scalar("i32")), 128), addressed("0", words)
+    copied_words = copied("0", copy_places(words, 8, form), _named, ("true", ""))
+    found = {at: to for thread in range(128) for to, at in _executed(copied_words, thread, 128)}
+    names = {"swizzle": _swizzle}
+    assert found == {
+        (8 * word, column): eval(_python(byte_of(tile, str(word), str(column))), {}, names)
+        for word in range(0, 8, 2)
+        for column in range(64)
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        ("", 8),
+        ("dense<8> : tensor<64x1xi32|dense<4> : tensor<64x1xi32", 0),
+        ("dense<8> : tensor<64x1xi32|dense<6> : tensor<64x1xi32", 0),
+    ],
+)
+def test_kept_rows_follow_one_another_as_their_quotients_do(text: str, width: int) -> None:
+    """Of numbers that hold eight rows; every eighth row is no consecutive number where one holds four, and
+    unknown where its number is rounded."""
+    source = Path("tests/kernels/ttgir/packed_columns.sm90.ttgir").read_text(encoding="utf-8")
+    before, _, after = text.partition("|")
+    assert before in source
+    function = read_module(source.replace(before, after) if text else source, "f.ttgir").functions[0]
+    load = next(
+        op
+        for op in function.walk()
+        if op.results and op.result.name.startswith("%words") and op.name == "tt.load"
+    )
+    assert kept_together(AxisAnalysis(function), load, 8, (16, 8, 4)) == width
 
 
 @pytest.mark.parametrize(("divisor", "rows"), [(1, 1), (2, 1), (4, 4), (8, 8), (64, 64)])

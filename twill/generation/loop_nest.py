@@ -77,7 +77,8 @@ def program(
     targets = [_target(case) for case in cases]
     if refused := together(refusals(cases)):
         raise refused
-    options, solver = options or Options(), Solver(solve, known)
+    aligned = min((case.aligned for case in cases), default=0)
+    options, solver = replace(options or Options(), aligned=aligned), Solver(solve, known)
     for withheld in WITHHELD:
         less = [_with_less(case, withheld) for case in cases]
         lowering = replace(options, withheld=withheld)

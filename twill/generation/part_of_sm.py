@@ -25,7 +25,7 @@ def limited(case: Case, machine: Machine, blocks: int, groups: int, registers: i
         registers_per_thread=min(registers, given.registers_per_thread),
         shared=given.shared - taken,
     )
-    return replace(case, problem=replace(case.problem, limits=own))
+    return replace(case, problem=replace(case.problem, limits=own), aligned=machine.residency.aligned)
 
 
 def limited_as(case: Case, stated: Limits) -> tuple[Case, int] | None:

@@ -34,6 +34,11 @@ class SlotTensor:
     slot holds `shape[-2]` rows of the tile that a statement names, from this one on. None: all of it."""
 
     @property
+    def kept(self) -> tuple[int, ...]:
+        """The shape of what lies in the slot."""
+        return self.shape if self.repeated == 1 else (self.shape[0] // self.repeated, *self.shape[1:])
+
+    @property
     def box(self) -> tuple[int, ...]:
         """The shape of what is loaded at once."""
         return tuple(size // (1 + (i in (self.halved, self.multicast))) for i, size in enumerate(self.shape))

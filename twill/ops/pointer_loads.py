@@ -15,6 +15,7 @@ from twill.ir.distribution import distribution
 from twill.ir.loop import DotOperand, Encoding, MemDesc, NvmmaShared, Op, Scalar, SharedLinear, Tensor, Value
 from twill.ir.shared_places import places, run
 from twill.ops.axis_info import AxisAnalysis, copied_together, element_bytes, moved_together
+from twill.ops.kept_rows import kept_together
 from twill.ops.row import Role
 from twill.ops.steps import closer, step
 from twill.ops.table import named, role
@@ -105,6 +106,8 @@ def _axis_of_copies(analysis: AxisAnalysis, op: Op, tile: Tensor) -> int:
 def _copied(analysis: AxisAnalysis, op: Op, axis: int, widths: Sequence[int] = WIDTHS) -> int:
     """How many bytes along `axis` one copy of a load may move: under one mask, or under one that may leave
     out its last elements where zeros take their place. The first of `widths` that is possible, or 0."""
+    if axis == 0 and (rows := _equal_rows(analysis, op)) > 1:
+        return kept_together(analysis, op, rows, widths)
     together, (pointers, *masks) = copied_together(analysis, op, axis, widths), op.operands
     if not masks or filling(analysis, op) != 0:
         return together
@@ -170,7 +173,7 @@ def copied_across(analysis: AxisAnalysis, op: Op) -> bool:
     tile = op.result.type
     if role(op) != "pointer_load" or not isinstance(tile, Tensor) or len(tile.shape) != 2:
         return False
-    size, rows = element_bytes(op.operands[0].type), tile.shape[0]
+    size, rows = element_bytes(op.operands[0].type), tile.shape[0] // _equal_rows(analysis, op)
     if size not in ACROSS or _encodings(analysis, op) or (rows * size & -(rows * size)) < LEAST_LINE:
         return False
     return _copied(analysis, op, 0) > _copied(analysis, op, 1)
@@ -197,17 +200,21 @@ def all_equal(analysis: AxisAnalysis, op: Op) -> bool:
 def repeated_rows(analysis: AxisAnalysis, op: Op) -> int:
     """How many rows of a loaded tile, the first at a multiple, are the same row in memory, so that one of
     them is copied and all are read from it: packed integers, loaded once for each number that they hold. 1
-    where copies do not bring the tile along its rows, or an MMA reads it where it lies."""
+    where copies do not bring the tile, or an MMA reads it where it lies."""
+    return _equal_rows(analysis, op) if copy_bytes(analysis, op) else 1
+
+
+def _equal_rows(analysis: AxisAnalysis, op: Op) -> int:
+    """The same of a tile that copies may bring."""
     tile, (pointers, *rest) = op.result.type, op.operands
     if not isinstance(tile, Tensor) or len(tile.shape) != 2 or element_bytes(pointers.type) != WORD:
         return 1
     users = [op.result, *(user.result for user in analysis.users.get(op.result.id, ()) if user.results)]
-    operand = any(isinstance(one.type, Tensor) and isinstance(one.type.encoding, DotOperand) for one in users)
-    if operand or _encodings(analysis, op) or copied_across(analysis, op) or not copy_bytes(analysis, op):
+    if any(isinstance(one.type, Tensor) and isinstance(one.type.encoding, DotOperand) for one in users):
         return 1
     equal = gcd(tile.shape[0], *(analysis.of(value).constancy[0] for value in (pointers, *rest[:1])))
     power = equal & -equal
-    return power if power >= LEAST_REPEATED else 1
+    return power if power >= LEAST_REPEATED and not _encodings(analysis, op) else 1
 
 
 def one_copy(analysis: AxisAnalysis, op: Op) -> bool:

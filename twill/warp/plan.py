@@ -41,6 +41,9 @@ class Options:
     room: int = 1
     """Thread blocks for which the schedules leave room on an SM: these are taken to have registers enough,
     which ptxas may deny."""
+    aligned: int = 0
+    """Bytes of shared memory that the limits of a part of an SM leave for alignment and barriers, which a
+    layout counts as they are."""
     withheld: int = 0
     """Bytes of shared memory that the schedules do without, for what else lies there."""
     pairs: bool = False

@@ -56,7 +56,7 @@ def tensors(code: Code, values: Sequence[Value], stored: Encoding | None = None)
     for value in values:
         shape, dtype = _tile(value)
         repeated = code.repeated.get(-1 if value.producer is None else value.producer, 1)
-        encoding = None if repeated > 1 else stored or _encoding(code, value)
+        encoding = _across(code, value) if repeated > 1 else stored or _encoding(code, value)
         room = encoding.room if isinstance(encoding, NvmmaShared) else 1
         size = tile_bytes(shape, dtype) * room // repeated
         name = value.name.lstrip("%")
@@ -111,7 +111,7 @@ def _across(code: Code, value: Value) -> Encoding | None:
     if value.producer not in code.across or not isinstance(value.type, Tensor):
         return None
     size = bits(value.type.dtype)
-    line = value.type.shape[0] * size // 8
+    line = value.type.shape[0] // code.repeated.get(value.producer, 1) * size // 8
     return NvmmaShared(min(128, line & -line), True, size, False)
 
 

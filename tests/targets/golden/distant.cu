@@ -256,9 +256,7 @@ distant_kernel(__half* a, __half* b, float* c, int64_t first, int32_t stride, in
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_21_y_24.full(count_x_21_y_24));
+                cp_async_arrive_behind_writes(channel_x_21_y_24.full(count_x_21_y_24));
                 auto position_x_21_y_24 = channel_x_21_y_24.position(count_x_21_y_24 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_21_y_24 (tests/kernels/ttgir/distant.sm90.ttgir:64:15)
@@ -291,9 +289,7 @@ distant_kernel(__half* a, __half* b, float* c, int64_t first, int32_t stride, in
                             }
                         }
                     }
-                    cp_async_wait();
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_21_y_24.full(position_x_21_y_24));
+                    cp_async_arrive_behind_writes(channel_x_21_y_24.full(position_x_21_y_24));
                     position_x_21_y_24.advance();
                 }
             }

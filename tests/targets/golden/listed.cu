@@ -91,9 +91,7 @@ listed_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, int64_t* starts,
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_28_y_35.full(count_x_28_y_35));
+                cp_async_arrive_behind_writes(channel_x_28_y_35.full(count_x_28_y_35));
                 auto position_x_28_y_35 = channel_x_28_y_35.position(count_x_28_y_35 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_28_y_35 (tests/kernels/ttgir/listed.sm90.ttgir:68:15)
@@ -134,9 +132,7 @@ listed_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, int64_t* starts,
                             }
                         }
                     }
-                    cp_async_wait();
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_28_y_35.full(position_x_28_y_35));
+                    cp_async_arrive_behind_writes(channel_x_28_y_35.full(position_x_28_y_35));
                     position_x_28_y_35.advance();
                 }
             }
@@ -326,9 +322,7 @@ listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_28_y_35.full(count_x_28_y_35));
+                cp_async_arrive_behind_writes(channel_x_28_y_35.full(count_x_28_y_35));
                 auto position_x_28_y_35 = channel_x_28_y_35.position(count_x_28_y_35 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_28_y_35 (tests/kernels/ttgir/listed.sm90.ttgir:68:15)
@@ -370,9 +364,7 @@ listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t
                             }
                         }
                     }
-                    cp_async_wait();
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_28_y_35.full(position_x_28_y_35));
+                    cp_async_arrive_behind_writes(channel_x_28_y_35.full(position_x_28_y_35));
                     position_x_28_y_35.advance();
                 }
             }

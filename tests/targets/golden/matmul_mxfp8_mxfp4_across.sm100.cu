@@ -130,9 +130,7 @@ matmul_scaled_copied_tma_kernel(const __grid_constant__ CUtensorMap map_c_desc_3
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_40_y_50_left_61.full(count_x_40_y_50_left_61));
+                cp_async_arrive_behind_writes(channel_x_40_y_50_left_61.full(count_x_40_y_50_left_61));
                 auto position_x_40_y_50_left_61 = channel_x_40_y_50_left_61.position(count_x_40_y_50_left_61 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_40_y_50_left_61 (tests/kernels/ttgir/matmul_mxfp8_mxfp4_across.sm100.ttgir:111:18)
@@ -193,9 +191,7 @@ matmul_scaled_copied_tma_kernel(const __grid_constant__ CUtensorMap map_c_desc_3
                             }
                         }
                     }
-                    cp_async_wait();
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_40_y_50_left_61.full(position_x_40_y_50_left_61));
+                    cp_async_arrive_behind_writes(channel_x_40_y_50_left_61.full(position_x_40_y_50_left_61));
                     position_x_40_y_50_left_61.advance();
                 }
             }
@@ -524,9 +520,7 @@ matmul_scaled_copied_kernel(const __grid_constant__ CUtensorMap map_c_desc_3, __
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_40_y_50_left_61.full(count_x_40_y_50_left_61));
+                cp_async_arrive_behind_writes(channel_x_40_y_50_left_61.full(count_x_40_y_50_left_61));
                 auto position_x_40_y_50_left_61 = channel_x_40_y_50_left_61.position(count_x_40_y_50_left_61 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_40_y_50_left_61 (tests/kernels/ttgir/matmul_mxfp8_mxfp4_across.sm100.ttgir:111:18)
@@ -594,9 +588,7 @@ matmul_scaled_copied_kernel(const __grid_constant__ CUtensorMap map_c_desc_3, __
                             }
                         }
                     }
-                    cp_async_wait();
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_40_y_50_left_61.full(position_x_40_y_50_left_61));
+                    cp_async_arrive_behind_writes(channel_x_40_y_50_left_61.full(position_x_40_y_50_left_61));
                     position_x_40_y_50_left_61.advance();
                 }
             }

@@ -265,9 +265,7 @@ pacing_kernel(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_12_acc_14.full(count_x_12_acc_14 + i));
+                cp_async_arrive_behind_writes(channel_x_12_acc_14.full(count_x_12_acc_14 + i));
                 // cycle 0, stage 0: load.acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:82:545)
                 {
                     const int32_t divsi_35_ = (i * 64) / 64;

@@ -95,9 +95,7 @@ revolving_kernel(__half* a, __half* b, float* c, int32_t first, int32_t stride, 
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_34_acc_37.full(count_x_34_acc_37));
+                cp_async_arrive_behind_writes(channel_x_34_acc_37.full(count_x_34_acc_37));
                 auto position_x_34_acc_37 = channel_x_34_acc_37.position(count_x_34_acc_37 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_34_acc_37 (tests/kernels/ttgir/revolving.sm90.ttgir:61:17)
@@ -130,9 +128,7 @@ revolving_kernel(__half* a, __half* b, float* c, int32_t first, int32_t stride, 
                             }
                         }
                     }
-                    cp_async_wait();
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_34_acc_37.full(position_x_34_acc_37));
+                    cp_async_arrive_behind_writes(channel_x_34_acc_37.full(position_x_34_acc_37));
                     position_x_34_acc_37.advance();
                 }
             }

@@ -83,9 +83,7 @@ thumbed_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, __half* a, __ha
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_33_y_38.full(count_x_33_y_38));
+                cp_async_arrive_behind_writes(channel_x_33_y_38.full(count_x_33_y_38));
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: load.page_21 (tests/kernels/ttgir/thumbed.sm90.ttgir:47:18)
                     {
@@ -138,9 +136,7 @@ thumbed_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, __half* a, __ha
                             }
                         }
                     }
-                    cp_async_wait();
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_33_y_38.full(count_x_33_y_38 + i));
+                    cp_async_arrive_behind_writes(channel_x_33_y_38.full(count_x_33_y_38 + i));
                 }
             }
         }
@@ -309,9 +305,7 @@ thumbed_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t size, int
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_33_y_38.full(count_x_33_y_38));
+                cp_async_arrive_behind_writes(channel_x_33_y_38.full(count_x_33_y_38));
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: load.page_21 (tests/kernels/ttgir/thumbed.sm90.ttgir:47:18)
                     {
@@ -366,9 +360,7 @@ thumbed_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t size, int
                             }
                         }
                     }
-                    cp_async_wait();
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_33_y_38.full(count_x_33_y_38 + i));
+                    cp_async_arrive_behind_writes(channel_x_33_y_38.full(count_x_33_y_38 + i));
                 }
             }
         }

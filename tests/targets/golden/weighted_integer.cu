@@ -182,8 +182,10 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                     for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
                     await_reads(read_4);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50) + ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + (((i_ >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 % 64)) = int8_t(read_0[i_] * read_4[i_ / 4 * 2 + i_ % 2]);
+                    for (int i_ = 0; i_ < 16; ++i_) {
+                        const int8_t part_[2] = {int8_t(read_0[(i_ * 2 + 0)] * read_4[(i_ * 2 + 0) / 4 * 2 + (i_ * 2 + 0) % 2]), int8_t(read_0[(i_ * 2 + 1)] * read_4[(i_ * 2 + 1) / 4 * 2 + (i_ * 2 + 1) % 2])};
+                        store_elements<2>(channel_twill_operand50.slot(count_twill_operand50) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + ((((i_ * 2) >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 1 % 64), part_, 0);
+                    }
                 }
                 fence_async_shared();
                 channel_x_16.consumer_release(count_x_16);
@@ -216,8 +218,10 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                         for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
                         await_reads(read_4);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50 + i) + ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + (((i_ >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 % 64)) = int8_t(read_0[i_] * read_4[i_ / 4 * 2 + i_ % 2]);
+                        for (int i_ = 0; i_ < 16; ++i_) {
+                            const int8_t part_[2] = {int8_t(read_0[(i_ * 2 + 0)] * read_4[(i_ * 2 + 0) / 4 * 2 + (i_ * 2 + 0) % 2]), int8_t(read_0[(i_ * 2 + 1)] * read_4[(i_ * 2 + 1) / 4 * 2 + (i_ * 2 + 1) % 2])};
+                            store_elements<2>(channel_twill_operand50.slot(count_twill_operand50 + i) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + ((((i_ * 2) >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 1 % 64), part_, 0);
+                        }
                     }
                     fence_async_shared();
                     channel_x_16.consumer_release(count_x_16 + i);

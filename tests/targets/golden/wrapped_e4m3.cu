@@ -112,9 +112,7 @@ wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, __nv_fp8_e4m3* 
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_31_y_35.full(count_x_31_y_35));
+                cp_async_arrive_behind_writes(channel_x_31_y_35.full(count_x_31_y_35));
                 auto position_x_31_y_35 = channel_x_31_y_35.position(count_x_31_y_35 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_31_y_35 (tests/kernels/ttgir/wrapped_e4m3.sm90.ttgir:78:15)
@@ -170,9 +168,7 @@ wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, __nv_fp8_e4m3* 
                             }
                         }
                     }
-                    cp_async_wait();
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_31_y_35.full(position_x_31_y_35));
+                    cp_async_arrive_behind_writes(channel_x_31_y_35.full(position_x_31_y_35));
                     position_x_31_y_35.advance();
                 }
             }
@@ -388,9 +384,7 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_31_y_35.full(count_x_31_y_35));
+                cp_async_arrive_behind_writes(channel_x_31_y_35.full(count_x_31_y_35));
                 auto position_x_31_y_35 = channel_x_31_y_35.position(count_x_31_y_35 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_31_y_35 (tests/kernels/ttgir/wrapped_e4m3.sm90.ttgir:78:15)
@@ -457,9 +451,7 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                             }
                         }
                     }
-                    cp_async_wait();
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_31_y_35.full(position_x_31_y_35));
+                    cp_async_arrive_behind_writes(channel_x_31_y_35.full(position_x_31_y_35));
                     position_x_31_y_35.advance();
                 }
             }

@@ -112,9 +112,7 @@ wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, int8_t* a, int8
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_33_y_37.full(count_x_33_y_37));
+                cp_async_arrive_behind_writes(channel_x_33_y_37.full(count_x_33_y_37));
                 auto position_x_33_y_37 = channel_x_33_y_37.position(count_x_33_y_37 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_33_y_37 (tests/kernels/ttgir/wrapped_integer.sm90.ttgir:81:15)
@@ -170,9 +168,7 @@ wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, int8_t* a, int8
                             }
                         }
                     }
-                    cp_async_wait();
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_33_y_37.full(position_x_33_y_37));
+                    cp_async_arrive_behind_writes(channel_x_33_y_37.full(position_x_33_y_37));
                     position_x_33_y_37.advance();
                 }
             }
@@ -382,9 +378,7 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
                         }
                     }
                 }
-                cp_async_wait();
-                fence_async_shared();
-                mbarrier_arrive(channel_x_33_y_37.full(count_x_33_y_37));
+                cp_async_arrive_behind_writes(channel_x_33_y_37.full(count_x_33_y_37));
                 auto position_x_33_y_37 = channel_x_33_y_37.position(count_x_33_y_37 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_33_y_37 (tests/kernels/ttgir/wrapped_integer.sm90.ttgir:81:15)
@@ -451,9 +445,7 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
                             }
                         }
                     }
-                    cp_async_wait();
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_33_y_37.full(position_x_33_y_37));
+                    cp_async_arrive_behind_writes(channel_x_33_y_37.full(position_x_33_y_37));
                     position_x_33_y_37.advance();
                 }
             }

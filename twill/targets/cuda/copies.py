@@ -87,13 +87,13 @@ def copies(tensor: SlotTensor, vector: int, form: Fragment, crosses: bool = Fals
     size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
     if form.axes != (0, 1):
         return _vector(tensor, vector, form) if plain else None
-    if places(tensor.shape, tensor.encoding) is not None:
+    if places(tensor.kept, tensor.encoding) is not None:
         return None
     rows, columns = form.shape[0] // tensor.repeated, form.shape[1]
     tile = (
         Shared("", rows, columns, 8 * size, columns * size)
         if plain
-        else operand("", tensor.shape, tensor.dtype, tensor.encoding)
+        else operand("", tensor.kept, tensor.dtype, tensor.encoding)
     )
     if tile.padded and vector != PADDED:
         return None
@@ -107,9 +107,9 @@ def copies(tensor: SlotTensor, vector: int, form: Fragment, crosses: bool = Fals
     period = 1 if plain else max(1, _PATTERN // down)
     if not plain and (_PATTERN % down if period > 1 else down % _PATTERN):
         return None
-    row = times(f"(row_ + {down} * i_)" if count > 1 else "row_", tensor.repeated)
-    at = (row, f"(chunk_ * {vector // size})")
-    point = Point(form, "i_", at[::-1] if tile.transposed else at)
+    at = (f"(row_ + {down} * i_)" if count > 1 else "row_", f"(chunk_ * {vector // size})")
+    first, second = at[::-1] if tile.transposed else at
+    point = Point(form, "i_", (times(first, tensor.repeated), second))
     starts = tuple(_start(tile, down * i, vector, plain) for i in range(min(period, count)))
     step = down * period * tile.width
     return Copies(count, vector, point, per, starts, step, axis=int(tile.transposed))

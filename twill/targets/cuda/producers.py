@@ -284,12 +284,13 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
     acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
     numbers, lines = _filled(emitter, it, n)
     numbers = [] if it.channel in emitter.ahead else numbers
+    full = f"{channel_name(it.channel)}.full({n})"
     if all(load.along is None for load in it.loads):
         lines = [acquire, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
+    elif any(load.along is None for load in it.loads):
+        lines = [acquire, *lines, f"cp_async_arrive_behind_writes({full});"]
     else:
-        copied = ["cp_async_wait();"] if any(load.along is None for load in it.loads) else []
-        arrive = f"mbarrier_arrive({channel_name(it.channel)}.full({n}));"
-        lines = [acquire, *lines, *copied, "fence_async_shared();", arrive]
+        lines = [acquire, *lines, "fence_async_shared();", f"mbarrier_arrive({full});"]
     return [head, "{", *indented([*numbers, *lines]), "}"] if numbers else [head, *lines]
 
 

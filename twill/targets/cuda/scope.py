@@ -11,7 +11,7 @@ from functools import cache
 from typing import TypeGuard
 
 from twill.diagnostics import DefectError
-from twill.ir.channels import Buffer, Channel
+from twill.ir.channels import Buffer, Channel, SlotTensor
 from twill.ir.loop import Function, Op, SharedLinear, Tensor, Value
 from twill.ir.operands import Read, Register, Slot, TensorMemory, Write
 from twill.ir.program import Program, WarpProgram
@@ -54,7 +54,7 @@ from twill.targets.cuda.register_tiles import (
     number,
     point,
 )
-from twill.targets.cuda.shared_tiles import Shared, dense, loaded, shared
+from twill.targets.cuda.shared_tiles import Shared, addressed, dense, loaded, read_kept, shared
 from twill.targets.cuda.shared_tiles import operand as as_operand
 from twill.targets.cuda.tensor_memory import Stream
 from twill.warp.dataflow import captured
@@ -248,6 +248,8 @@ class Scope:
 
     def _read_as(self, read: Read, slot: Slot, tile: Tensor) -> Form:
         one = self.program.channel(slot.channel).tensors[slot.tensor]
+        if one.repeated > 1:
+            return self._read_repeated(one, slot, tile)
         if not dense(one.part, one.encoding):
             place = self.read_from[read.value] = self.operand(read, slot, shared)
             lines, found = loaded(tile, place, f"read_{len(self.lines)}")
@@ -260,15 +262,10 @@ class Scope:
             self.lines += [f"const {computed(tile)} {name} = {first};", *self._awaited(slot, name)]
             return lambda point: name
         at = f"const uint32_t {name}_at = {self._address(slot)};"
-        if one.repeated > 1 and self.narrow:
-            raise ValueError("is read by a group that holds no tiles")
         if self.narrow and self.program.channel(slot.channel).filled_by != "tma":
             self.lines.append(at)
             return lambda point: number(tile, plain(tile, f"{name}_at", point))
         self.lines += [declaration(tile, name), at]
-        if one.repeated > 1:
-            self.lines += [*read_repeated(tile, name, one.repeated), *self._awaited(slot, name)]
-            return held(name, tile)
         alike = self.alike(self.program.channel(slot.channel))
         if alike and (words := thread_words(tile)):
             self.lines += [*words.read(name, f"{name}_at"), *self._awaited(slot, name)]
@@ -280,6 +277,18 @@ class Scope:
             tile, name, lambda one: number(tile, kept(one) if kept else plain(tile, f"{name}_at", one))
         )
         self.lines += self._awaited(slot, name)
+        return held(name, tile)
+
+    def _read_repeated(self, one: SlotTensor, slot: Slot, tile: Tensor) -> Form:
+        """A tile of which one of several equal rows lies in the slot."""
+        if self.narrow:
+            raise ValueError("is read by a group that holds no tiles")
+        name, address = f"read_{len(self.lines)}", self._address(slot)
+        if one.encoding is None:
+            lines = [f"const uint32_t {name}_at = {address};", *read_repeated(tile, name, one.repeated)]
+        else:
+            lines = read_kept(tile, addressed(address, one), name, one.repeated)
+        self.lines += [declaration(tile, name), *lines, *self._awaited(slot, name)]
         return held(name, tile)
 
     def _awaited(self, slot: Slot, name: str) -> list[str]:

@@ -126,6 +126,8 @@ def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: T
             count = form.registers // many
             lines = [UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {store}"]
             return _to(tile, lines, again=places_again(tile, bases.point(), count))
+    if bases and (together := _neighbours_stored(elements, form, bases, tile, kind)):
+        return together
     if bases:
         place = element_place(tile, bases.point("i_"))
     else:
@@ -135,6 +137,26 @@ def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: T
     loop = f"for (int i_ = 0; i_ < {form.registers}; ++i_)"
     again = bases is not None and places_again(tile, bases.point(), form.registers)
     return _to(tile, [unrolled(form), loop, f"    {owned(form, 'i_')}{write}"], again=again)
+
+
+def _neighbours_stored(
+    elements: Elements, form: Fragment | Spread, bases: Spread, tile: Shared, kind: Tensor
+) -> list[str] | None:
+    """The same, what is computed for neighbours in one access; None where a thread's registers have none."""
+    many = bases.neighbours(contiguous(bases, tile), 16 * 8 // tile.bits)
+    if many == 1 or tile.places or tile.padded or owned(form, "i_"):
+        return None
+    made = (as_stored(kind, elements, point(form, f"(i_ * {many} + {n})")) for n in range(many))
+    address = f"to_ + {element_place(tile, bases.point(f'(i_ * {many})'))}"
+    count = form.registers // many
+    lines = [
+        UNROLL,
+        f"for (int i_ = 0; i_ < {count}; ++i_) {{",
+        f"    const {c_type(kind)} part_[{many}] = {{{', '.join(made)}}};",
+        f"    store_elements<{many}>({address}, part_, 0);",
+        "}",
+    ]
+    return _to(tile, lines, again=places_again(tile, bases.point(), count))
 
 
 def _to(tile: Shared, accesses: list[str], *, again: bool) -> list[str]:

@@ -7,6 +7,8 @@ and wgmma reads it (PTX ISA, shared memory matrix layout).
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import takewhile
 from math import prod
 
 from twill.ir.channels import SlotTensor
@@ -15,7 +17,7 @@ from twill.ir.loop import Bases, Encoding, NvmmaShared, Scalar, SharedLinear, Te
 from twill.ir.shared_places import places
 from twill.ops.c import c_type
 from twill.targets.cuda.expressions import atom, plus, times
-from twill.targets.cuda.fragments import Fragment, layout
+from twill.targets.cuda.fragments import Fragment, holding, layout
 from twill.targets.cuda.linear_memory import place
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
@@ -104,9 +106,9 @@ def operand(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encodin
 
 def addressed(address: str, tensor: SlotTensor) -> Shared:
     """A tile that threads write, element by element at least. Raises ValueError as `shared`."""
-    if (found := places(tensor.shape, tensor.encoding)) is None:
-        return operand(address, tensor.shape, tensor.dtype, tensor.encoding)
-    rows, columns = tensor.shape
+    if (found := places(tensor.kept, tensor.encoding)) is None:
+        return operand(address, tensor.kept, tensor.dtype, tensor.encoding)
+    rows, columns = tensor.kept
     size = bits(tensor.dtype)
     return Shared(address, rows, columns, size, columns * size // 8, places=found)
 
@@ -206,6 +208,43 @@ def loaded(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
         read = _elements(type, form, tile, name)
         begin = base(at, tile.address) if _one_place_again(type, form, tile) else [known]
         return [first, *begin, UNROLL, *read], held(name, type)
+
+
+def read_kept(type: Tensor, tile: Shared, name: str, repeated: int) -> list[str]:
+    """Read a tile of 32-bit elements of which `tile` has every row that begins `repeated` equal ones; its
+    neighbours in one access, whose elements may lie in registers that are no neighbours. Raises ValueError
+    for one that threads do not hold in powers of two."""
+    form, shift = holding(type).spread(), repeated.bit_length() - 1
+    kept = (type.shape[0] // repeated, type.shape[1])
+    point = form.point().map(kept, lambda at: (at[0] >> shift, at[1]))
+    steps = [(1, 0), (2, 0)] if tile.transposed else [(0, 1), (0, 2)]
+    found = takewhile(lambda bit: bit is not None, (_bit(point.register, step) for step in steps))
+    bits = [bit for bit in found if bit is not None]
+    many, kind = 1 << len(bits), c_type(type)
+    accesses = form.registers // many
+    again = places_again(tile, point, accesses)
+    first = base(f"{name}_at", tile.address) if again else [f"const uint32_t {name}_at = {tile.address};"]
+    register = reduce(_without_bit, sorted(bits), "n_")
+    parts = [sum(1 << bit for i, bit in enumerate(bits) if n >> i & 1) for n in range(many)]
+    body = [
+        f"const int i_ = {register};",
+        f"{kind} part_[{many}];",
+        f"load_elements<{many}>(part_, 0, {name}_at + {element_place(tile, point)});",
+        *(f"{name}[{plus('i_', part)}] = part_[{n}];" for n, part in enumerate(parts)),
+    ]
+    loop = f"for (int n_ = 0; n_ < {accesses}; ++n_) {{"
+    return [*first, UNROLL, loop, *(f"    {line}" for line in body), "}"]
+
+
+def _bit(register: Bases, step: tuple[int, ...]) -> int | None:
+    """The bit of a register's number that moves its element by `step`."""
+    return next((bit for bit, vector in enumerate(register) if vector == step), None)
+
+
+def _without_bit(number: str, bit: int) -> str:
+    """C expression of a number whose `bit` is 0 and whose others count `number`."""
+    low = f"({number} & {(1 << bit) - 1}) | " if bit else ""
+    return f"({low}({number} >> {bit}) << {bit + 1})"
 
 
 def base(name: str, address: str) -> list[str]:

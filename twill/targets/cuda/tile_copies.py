@@ -104,13 +104,14 @@ def copy_places(tensor: SlotTensor, vector: int, form: Fragment, crosses: bool =
     not as the tensor core reads it."""
     size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
     line = tensor.shape[-1] * size
-    rows = Shared("to_", prod(tensor.shape[:-1]) // tensor.repeated, tensor.shape[-1], 8 * size, line)
+    rows = Shared("to_", prod(tensor.kept[:-1]), tensor.shape[-1], 8 * size, line)
     tile = rows if plain else addressed("to_", tensor)
     vector = min(vector, run(tile.places) * size) if tile.places else vector
     per = tile.columns // tile.room * size // vector
     lanes = crossing(tile.rows, per, form.threads) if crosses and not plain and not tile.places else None
     row, column = lanes.of("v_") if lanes else (f"(v_ / {per})", f"(v_ % {per} * {vector // size})")
-    at = (column, row) if tile.transposed else (times(row, tensor.repeated), column)
+    down, along = (column, row) if tile.transposed else (row, column)
+    at = (times(down, tensor.repeated), along)
     one = Point(form, "i_", at if form.axes == (0, 1) else (f"(v_ * {vector // size})",) * 2)
     return Places(tile, plain, vector, per, one, int(tile.transposed), row, column, lanes)
 

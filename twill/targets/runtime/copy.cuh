@@ -125,13 +125,17 @@ __device__ __forceinline__ void cp_async_arrive(uint32_t barrier) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
+/// The same of a thread that has written tiles too: what it has written is visible to those that wait. (They have the
+/// fence of the asynchronous proxy, as behind copies alone.)
+__device__ __forceinline__ void cp_async_arrive_behind_writes(uint32_t barrier) {
+    __threadfence_block();
+    cp_async_arrive(barrier);
+}
+
 /// An arrival on `barrier` beside those that it was initialized for, in this phase, once all copies that this thread has
 /// started are complete (cp.async.mbarrier.arrive).
 __device__ __forceinline__ void cp_async_arrive_too(uint32_t barrier) {
     asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
-
-/// Until all copies that this thread has started are complete (cp.async.wait_all).
-__device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 }  // namespace twill
