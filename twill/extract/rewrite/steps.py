@@ -13,6 +13,7 @@ from twill.extract.rewrite.copied_loads import copied_loads
 from twill.extract.rewrite.device_maps import on_the_device
 from twill.extract.rewrite.early_loads import loaded_early
 from twill.extract.rewrite.early_return import structured
+from twill.extract.rewrite.exchanged_once import exchanged_once
 from twill.extract.rewrite.fewer_warps import lessened, needed_warps
 from twill.extract.rewrite.flattened_loops import unflattened
 from twill.extract.rewrite.fresh_accumulators import fresh
@@ -74,6 +75,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         in_registers,
         narrowed,
         extremes_narrowed,
+        exchanged_once,
         # MMAs
         staged_operands,
         partial(widened, warps=warps or WARPS),
