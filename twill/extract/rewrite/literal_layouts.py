@@ -45,7 +45,6 @@ ONE_WARP = NvidiaMma((WARP_MMA, 0), (1, 1), (16, 8))
 """How one warp holds tiles that may be held otherwise than they are laid out."""
 _RELYING: tuple[Role, ...] = ("join", "split", "unpack", "reshape", "transpose")
 _VIEWS: tuple[Role, ...] = ("reshape", "broadcast", "expand")
-BYTES = frozenset({"i8", "f8E4M3FN", "f8E5M2"})
 DIVIDED = 4
 """How many times as many elements of a vector a thread holds as columns of an MMA, at least, where it divides
 for each of them, as with the layout of the vector. (vLLM's fused MoE in fp8 with a scale for each column, at
@@ -73,7 +72,7 @@ def _wanted(module: Module) -> frozenset[Encoding | None]:
     buffered, ops = _buffered(module), [op for function in module.functions for op in function.walk()]
     wanted = frozenset(root(encoding) for op in ops for encoding in _needed(op, buffered))
     wanted |= _reduced_sooner(ops, module.num_warps)
-    wanted |= _divided_by_few(ops) | _staged_in_parts(ops, buffered)
+    wanted |= _divided_by_few(ops)
     pairs = [frozenset(map(_root, (op.operands[0], op.result))) for op in ops if role(op) in _VIEWS]
     while more := frozenset[Encoding | None]().union(*(pair for pair in pairs if pair & wanted)) - wanted:
         wanted |= more
@@ -97,22 +96,6 @@ def _reduced_sooner(ops: Sequence[Op], warps: int) -> frozenset[Encoding | None]
                 axis = axis_of(op)
                 counts[tile.encoding] += _exchanges(held, axis) - _exchanges(laid, axis)
     return frozenset(encoding for encoding, saved in counts.items() if saved > 0) - moved
-
-
-def _staged_in_parts(ops: Sequence[Op], buffered: Set[int]) -> frozenset[Encoding | None]:
-    """The layouts of tiles that are loaded outside of loops for shared memory alone, and of which an MMA's
-    thread has no words side by side: bytes, and columns. (A fp8 tile of 64 x 128 queries took 64 loads of
-    each thread, 4 as it is laid out.)"""
-    repeated = {inner.index for op in ops if role(op) == "for" for inner in op.inner()}
-    found, others = set[Encoding | None](), set[Encoding | None]()
-    for op in ops:
-        wide = {_root(value) for value in (*op.operands, *op.results) if _wide(value.type)}
-        if role(op) in ("layout", "reduce", "pointer_store"):
-            others |= wide
-        if role(op) == "pointer_load" and op.index not in repeated and op.result.id in buffered:
-            in_bytes = element(op.result.type) in BYTES
-            found |= {one for one in wide if isinstance(one, Blocked) and (in_bytes or one.order[0] == 0)}
-    return frozenset(found - others)
 
 
 def _wide(type: Type) -> bool:
@@ -275,12 +258,17 @@ def _edit(module: Module, name: str) -> Edit:
     )
     encoding = module.encodings[name]
     assert _expressible(encoding)
+    return Edit(begin, module.text.index("\n", begin), exact_text(encoding))
+
+
+def exact_text(encoding: Blocked | Linear | NvidiaMma) -> str:
+    """A layout as an exact linear one."""
     made = encoding if isinstance(encoding, Linear) else bases(encoding)
     fields = ", ".join(
         f"{key} = {_text(bits)}"
         for key, bits in (("register", made.register), ("lane", made.lane), ("warp", made.warp))
     )
-    return Edit(begin, module.text.index("\n", begin), f"#ttg.linear<{{{fields}, block = [], exact = true}}>")
+    return f"#ttg.linear<{{{fields}, block = [], exact = true}}>"
 
 
 def _text(bits: Bases) -> str:

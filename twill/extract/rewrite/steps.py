@@ -38,6 +38,7 @@ from twill.extract.rewrite.shared_operands import staged_operands
 from twill.extract.rewrite.shared_scales import shared_scales
 from twill.extract.rewrite.single_iteration import in_loops
 from twill.extract.rewrite.split_branches import split_branches
+from twill.extract.rewrite.staged_loads import staged_loads
 from twill.extract.rewrite.staged_tiles import staged_tiles
 from twill.extract.rewrite.stored_values import forwarded
 from twill.extract.rewrite.tensor_copies import without_tensor_copies
@@ -106,6 +107,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         on_the_device,
         # tiles that are held as they are laid out, or in shared memory
         partial(_laid_out, everywhere=everywhere),
+        staged_loads,
         staged_tiles,
     )
 
