@@ -242,12 +242,13 @@ def addressing(op: Op) -> bool:
 
 
 def placed(code: Code, value: Value) -> bool:
-    """Whether a tile of indices, conditions or pointers follows from places in it and from scalars alone:
-    every thread computes the elements that it needs, in any layout."""
+    """Whether a tile is a constant, or one of indices, conditions or pointers that follows from places in it
+    and from scalars alone: every thread computes the elements that it needs, in any layout."""
     made = backward_slice((value,), lambda one: code.maker(one) if _tile(one) else None)
     tiles = [one for op in made.values() for one in (*op.operands, *op.results) if _tile(one)]
     computed = bool(made) and all(role(op) in _PLACED or is_elementwise(op) for op in made.values())
-    return computed and not any(code.maker(one) is None or _number(one.type) for one in tiles)
+    numbers = (one for op in made.values() for one in op.results if role(op) != "constant")
+    return computed and not any(_number(one.type) for one in numbers) and all(map(code.maker, tiles))
 
 
 def _number(type: Type) -> bool:

@@ -2,7 +2,8 @@
 
 Held as an MMA has it, such a tile passes through four lanes before 16 bytes of it lie side by side (shuffles
 and selections), and bytes or columns never do: a thread loads them one by one. Triton lays it out in accesses
-of 16 bytes, which go to shared memory as they come. Takes a module whose exact layouts are marked
+of 16 bytes, which go to shared memory as they come. A left operand that a thread may keep in registers beside
+its accumulators stays as MMAs have it (`warp.resident`). Takes a module whose exact layouts are marked
 (`literal_layouts`); gives the same with these loads in exact layouts of their own, whose aliases stand at the
 end; what addresses and masks follow from is computed there. Lines stay where they are.
 """
@@ -12,9 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, mentions, text_of
 from twill.extract.rewrite.literal_layouts import exact_text
+from twill.extract.rewrite.single_iteration import REGISTERS
 from twill.extract.rewrite.type_text import type_text
-from twill.ir.loop import Blocked, Module, Op, Tensor
+from twill.ir.distribution import distribution
+from twill.ir.loop import Blocked, Module, Op, Tensor, Value
 from twill.ops.table import named, role
+from twill.ops.values import element
+
+AROUND = 1.5
+"""Registers around MMAs for each one of their accumulators: what is computed from these is kept in elements
+of half the bits, as the next MMA reads it."""
 
 
 def staged_loads(module: Module) -> Module:
@@ -22,10 +30,15 @@ def staged_loads(module: Module) -> Module:
     copied = {op.index for one in loops(module) if one.innermost and one.tensor_ops for op in one.op.inner()}
     aliases, edits = dict[Blocked, str](), list[Edit]()
     for function in module.functions:
-        users = function.users()
-        loads = (op for op in function.walk() if role(op) == "pointer_load" and op.index not in copied)
+        users, ops = function.users(), tuple(function.walk())
+        loads = [op for op in ops if role(op) == "pointer_load" and op.index not in copied]
+        loads = [op for op in loads if _staged(users, op)]
+        left = {op.index for op in loads if _left(users, op)}
+        sums = {op.result.id: op.result for op in ops if role(op) == "wgmma"}
+        kept = sum(_registers(op.result) for op in loads if op.index in left)
+        full = kept + AROUND * sum(_registers(value) for value in sums.values()) > REGISTERS
         for op in loads:
-            edits += _edits(module, aliases, op, users) if _staged(users, op) else ()
+            edits += _edits(module, aliases, op, users) if full or op.index not in left else ()
     end = len(module.text)
     edits += [Edit(end, end, f"\n{name} = {exact_text(one)}\n") for one, name in aliases.items()]
     return edited(module, edits)
@@ -36,6 +49,23 @@ def _staged(users: Mapping[int, Sequence[Op]], load: Op) -> bool:
     kind, read = load.result.type, users.get(load.result.id, ())
     blocked = isinstance(kind, Tensor) and len(kind.shape) == 2 and isinstance(kind.encoding, Blocked)
     return blocked and bool(read) and all(role(op) == "alloc" for op in read)
+
+
+def _left(users: Mapping[int, Sequence[Op]], load: Op) -> bool:
+    """Whether a tile is the left operand of MMAs and nothing else, in elements that these take from
+    registers."""
+    kind = load.result.type
+    readers = [(read, op.result) for op in users[load.result.id] for read in users.get(op.result.id, ())]
+    only = all(role(read) == "wgmma" and read.operands[0] is buffer for read, buffer in readers)
+    return only and isinstance(kind, Tensor) and element(kind) in ("f16", "bf16")
+
+
+def _registers(value: Value) -> int:
+    """That a thread has of a tile."""
+    kind = value.type
+    found = distribution(kind.encoding, kind.shape) if isinstance(kind, Tensor) else None
+    packed = isinstance(kind, Tensor) and element(kind) in ("f16", "bf16")
+    return found.per_thread // (2 if packed else 1) if found else 0
 
 
 def _edits(
