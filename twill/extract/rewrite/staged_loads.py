@@ -16,7 +16,7 @@ from twill.extract.rewrite.literal_layouts import exact_text
 from twill.extract.rewrite.single_iteration import REGISTERS
 from twill.extract.rewrite.type_text import type_text
 from twill.ir.distribution import distribution
-from twill.ir.loop import Blocked, Module, Op, Tensor, Value
+from twill.ir.loop import Blocked, Loop, Module, Op, Tensor, Value
 from twill.ops.table import named, role
 from twill.ops.values import element
 
@@ -27,16 +27,16 @@ of half the bits, as the next MMA reads it."""
 
 def staged_loads(module: Module) -> Module:
     """The module itself where there are none. Innermost loops with MMAs have their tiles loaded ahead."""
-    copied = {op.index for one in loops(module) if one.innermost and one.tensor_ops for op in one.op.inner()}
+    inner = [one for one in loops(module) if one.innermost and one.tensor_ops]
+    copied = {op.index for one in inner for op in one.op.inner()}
     aliases, edits = dict[Blocked, str](), list[Edit]()
     for function in module.functions:
-        users, ops = function.users(), tuple(function.walk())
-        loads = [op for op in ops if role(op) == "pointer_load" and op.index not in copied]
+        users = function.users()
+        loads = [op for op in function.walk() if role(op) == "pointer_load" and op.index not in copied]
         loads = [op for op in loads if _staged(users, op)]
         left = {op.index for op in loads if _left(users, op)}
-        sums = {op.result.id: op.result for op in ops if role(op) == "wgmma"}
         kept = sum(_registers(op.result) for op in loads if op.index in left)
-        full = kept + AROUND * sum(_registers(value) for value in sums.values()) > REGISTERS
+        full = kept + AROUND * max(map(_accumulators, inner), default=0) > REGISTERS
         for op in loads:
             edits += _edits(module, aliases, op, users) if full or op.index not in left else ()
     end = len(module.text)
@@ -58,6 +58,11 @@ def _left(users: Mapping[int, Sequence[Op]], load: Op) -> bool:
     readers = [(read, op.result) for op in users[load.result.id] for read in users.get(op.result.id, ())]
     only = all(role(read) == "wgmma" and read.operands[0] is buffer for read, buffer in readers)
     return only and isinstance(kind, Tensor) and element(kind) in ("f16", "bf16")
+
+
+def _accumulators(loop: Loop) -> int:
+    """Registers of a thread for what the MMAs of a loop add to."""
+    return sum(_registers(op.result) for op in loop.tensor_ops if role(op) == "wgmma")
 
 
 def _registers(value: Value) -> int:
