@@ -20,9 +20,10 @@ from twill.ir.loop import Blocked, Loop, Module, Op, Tensor, Value
 from twill.ops.table import named, role
 from twill.ops.values import element
 
-AROUND = 1.5
-"""Registers around MMAs for each one of their accumulators: what is computed from these is kept in elements
-of half the bits, as the next MMA reads it."""
+AROUND = 2
+"""Registers around MMAs for each one of their accumulators: what is computed from one is live beside it.
+(With 64 for scores, 64 for the output and 32 for queries of FastVideo's sliding tiles, ptxas spilled 1212
+bytes.)"""
 
 
 def staged_loads(module: Module) -> Module:
@@ -56,7 +57,9 @@ def _left(users: Mapping[int, Sequence[Op]], load: Op) -> bool:
     registers."""
     kind = load.result.type
     readers = [(read, op.result) for op in users[load.result.id] for read in users.get(op.result.id, ())]
-    only = all(role(read) == "wgmma" and read.operands[0] is buffer for read, buffer in readers)
+    only = bool(readers) and all(
+        role(read) == "wgmma" and read.operands[0] is buffer for read, buffer in readers
+    )
     return only and isinstance(kind, Tensor) and element(kind) in ("f16", "bf16")
 
 
