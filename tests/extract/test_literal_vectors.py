@@ -109,3 +109,32 @@ def test_tiles_of_mmas_in_loops_are_stored_as_they_are_held() -> None:
     assert isinstance(kind, Tensor)
     exact = literal_layouts(module).encodings
     assert [one for name, one in exact.items() if module.encodings[name] == kind.encoding] == [kind.encoding]
+
+
+SUMMED = """
+#loaded = #ttg.blocked<{sizePerThread = [8, 1], threadsPerWarp = [16, 2], warpsPerCTA = [1, 4], order = [0, 1]}>
+#other = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [2, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @f() {
+    %tile = arith.constant dense<1.000000e+00> : tensor<128x128xf32, #loaded>
+    %sum = "tt.reduce"(%tile) <{axis = AXIS : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      tt.reduce.return %c : f32
+    }) : (tensor<128x128xf32, #loaded>) -> tensor<128xf32, #ttg.slice<{dim = AXIS, parent = #loaded}>>
+    MOVED
+    tt.return
+  }
+}
+"""
+MOVED = "%moved = ttg.convert_layout %tile : tensor<128x128xf32, #loaded> -> tensor<128x128xf32, #other>"
+
+
+@pytest.mark.parametrize(("axis", "moved", "held"), [(0, "", True), (1, "", False), (0, MOVED, False)])
+def test_tiles_are_held_as_laid_out_where_warps_sum_their_columns_sooner(
+    axis: int, moved: str, held: bool
+) -> None:
+    """As rows of an MMA each column is in all warps; a tile that also goes to another layout stays."""
+    text = SUMMED.replace("AXIS", str(axis)).replace("MOVED", moved)
+    exact = literal_layouts(read(text, "summed.ttgir")).encodings
+    assert isinstance(exact["#loaded"], Linear) == held

@@ -14,7 +14,7 @@ from twill.ir.loop import Linear, Op, Tensor
 from twill.ir.program import Launch
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan
-from twill.warp.dataflow import STORES, Code, into_shared, loaded
+from twill.warp.dataflow import STORES, Code, into_shared, loaded, placed
 from twill.warp.non_loop_code import NonLoopCode
 from twill.warp.plan import Design, PlannedLoop, claims_tiles, most_blocks
 from twill.warp.residency import (
@@ -167,8 +167,8 @@ def _through_scratch(
         if (maker := code.maker(value))
         and all(isinstance(one.type, Tensor) and target.tiles.leaves(one.type) for one in maker.operands)
     }
-    read = {op.index for op in ops if role(op) == "layout" and read_converted(code, op)}
-    free = leaving | read
+    changed = [op for op in ops if role(op) == "layout"]
+    free = leaving | {op.index for op in changed if read_converted(code, op) or placed(code, op.operands[0])}
     return tuple(op for op in ops if op.index not in free and target.tiles.scratch(op))
 
 

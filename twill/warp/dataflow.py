@@ -25,9 +25,10 @@ from twill.ir.loop import (
     users_of,
 )
 from twill.ir.names import value_names
+from twill.ir.slicing import backward_slice
 from twill.ops.mma import inputs
 from twill.ops.row import Role
-from twill.ops.table import lookup, named, names, repeatable, role
+from twill.ops.table import is_elementwise, lookup, named, names, repeatable, role
 
 LOAD, ALLOC, DOT = (named(role) for role in ("tma_load", "alloc", "wgmma"))
 MMAS = frozenset(names("wgmma", "tensor_memory_mma"))
@@ -46,6 +47,10 @@ BUFFER_VIEWS: frozenset[Role] = frozenset({"buffer_transpose", "buffer_reshape"}
 """Other views of a whole buffer."""
 _FREE: frozenset[Role] = frozenset({*BUFFER_VIEWS, "expand", "broadcast", "splat", "alloc"})
 """They move nothing."""
+
+
+_PLACED: tuple[Role, ...] = ("range", "constant", "address", "splat", "broadcast", "expand", "layout")
+"""They make indices, or change no element of what follows from them."""
 
 
 def stored_tile(op: Op) -> Tensor:
@@ -234,6 +239,16 @@ def addressing(op: Op) -> bool:
     threads need."""
     known = pure(op) and not op.regions and role(op) != "pointer_load"
     return known and all(_tile(value) and not _number(value.type) for value in op.results)
+
+
+def placed(code: Code, value: Value) -> bool:
+    """Whether a tile is a constant, or one of indices, conditions or pointers that follows from places in it
+    and from scalars alone: every thread computes the elements that it needs, in any layout."""
+    made = backward_slice((value,), lambda one: code.maker(one) if _tile(one) else None)
+    tiles = [one for op in made.values() for one in (*op.operands, *op.results) if _tile(one)]
+    computed = bool(made) and all(role(op) in _PLACED or is_elementwise(op) for op in made.values())
+    numbers = (one for op in made.values() for one in op.results if role(op) != "constant")
+    return computed and not any(_number(one.type) for one in numbers) and all(map(code.maker, tiles))
 
 
 def _number(type: Type) -> bool:

@@ -4,16 +4,16 @@ Takes the code of a function, its scheduled loops and the groups; gives the code
 fills before its loops. A tile that TMA loads before the loop lies in shared memory already. One that a group
 computes or loads through pointers is staged there where the registers that the schedule grants do not hold it
 too: costs take it to be in shared memory. Otherwise it stays in registers, from which an MMA reads it faster.
-B, A through a view (transposed), A of elements of other than 16 bits, A of an MMA into tensor memory, and A
-of one whose warps share rows (each of them needs all of K, and has a part of the columns) are always read
-from shared memory.
+B, A through a view (transposed), A of elements of other than 16 bits, A of an MMA into tensor memory, A
+of one whose warps share rows (each of them needs all of K, and has a part of the columns), and A that threads
+hold as it is laid out are always read from shared memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from twill.ir.loop import MemDesc, NvidiaMma, Op, Tensor, Value
+from twill.ir.loop import Linear, MemDesc, NvidiaMma, Op, Tensor, Value
 from twill.ir.schedule import Group
 from twill.ops.mma import inputs
 from twill.ops.table import role
@@ -44,7 +44,8 @@ def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Grou
         if not maker.operands:
             continue
         viewed = read.id != value.id
-        if position or viewed or _element_bits(value) != 16 or value.id in buffers or _shared_rows(mma):
+        never = position or viewed or _element_bits(value) != 16 or value.id in buffers or _shared_rows(mma)
+        if never or _as_laid_out(maker.operands[0]):
             staged.add(value.id)
         kept.setdefault(group.id, {})[value.id] = _registers(value, group.warps)
     for group in granted:
@@ -70,6 +71,12 @@ def _shared_rows(mma: Op) -> bool:
     kind = mma.results[0].type if mma.results else None
     encoding = kind.encoding if isinstance(kind, Tensor) else None
     return isinstance(encoding, NvidiaMma) and prod(encoding.warps_per_cta[1:]) > 1
+
+
+def _as_laid_out(value: Value) -> bool:
+    """Whether threads hold a tile as its layout says, and not as an MMA reads it."""
+    layout = value.type.encoding if isinstance(value.type, Tensor) else None
+    return isinstance(layout, Linear) and layout.exact
 
 
 def _buffer(code: Code, value: Value) -> Value:

@@ -136,18 +136,13 @@ def _for_warp_mmas(code: Code, value: Value) -> Encoding | None:
 def _for_rows(code: Code, value: Value) -> Encoding | None:
     """A pattern in which the rows of a tile begin in different banks, of a tile that copies bring and threads
     read: a warp reads elements of eight rows at once, and warps may have the same rows. None where a line is
-    too short for a pattern, or the tile has fewer than 32 rows: programs of tiles of 16 have been measured
-    without."""
+    too short for a pattern, or the tile has fewer than 16 rows."""
     tile = value.type
     if not code.copied(value) or not isinstance(tile, Tensor) or len(tile.shape) != 2:
         return None
     rows, columns = tile.shape
     line = columns * bits(tile.dtype) // 8
-    if (
-        rows < min(2, code.module.num_warps) * ROWS
-        or bits(tile.dtype) not in (8, 16, 32)
-        or line % LEAST_LINE
-    ):
+    if rows < ROWS or bits(tile.dtype) not in (8, 16, 32) or line % LEAST_LINE:
         return None
     return NvmmaShared(min(128, line & -line), False, bits(tile.dtype), False)
 

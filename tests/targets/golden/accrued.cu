@@ -101,7 +101,7 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_4, const __grid_
         int32_t length_3;
         bool twill_go_on_2;
         float warp_group_dot_6_part[32];
-        uint32_t y_22[4][4];
+        uint32_t y_22[16];
         for (int32_t v_j = 0; v_j < K; v_j += 64) {
             // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm90.ttgir:35:71)
             {
@@ -112,28 +112,22 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_4, const __grid_
                 twill_go_on_2 = cmpi_0_ ^ true;
             }
             if (twill_go_on_2) {
-                // load.y_22 (tests/kernels/ttgir/accrued.sm90.ttgir:61:13)
+                // load.y_22 (tests/kernels/ttgir/accrued.sm90.ttgir:61:394)
                 {
                     {
-                        uint32_t words_[4][4] = {};
                         #pragma unroll
-                        for (int g_ = 0; g_ < 4; ++g_) if ((int32_t(thread.row + 8 * (g_ % 2)) < length_3)) load_words(words_[g_], ((b + ((v_j + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
-                        #pragma unroll
-                        for (int g_ = 0; g_ < 4; ++g_) {
-                            transpose_quad(words_[g_]);
-                            y_22[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
-                            y_22[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
-                            y_22[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
-                            y_22[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
-                        }
+                        for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(y_22, i_ * 4, reinterpret_cast<const uint32_t*>(((b + ((v_j + int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))), (int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_3));
                     }
                 }
                 // store stage.y_23 to y_23
                 named_barrier_sync(group_1_barrier, 128);
                 {
-                    #pragma unroll
-                    for (int j = 0; j < 4; ++j)
-                        stmatrix_x4(channel_y_23.slot(count_y_23) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), y_22[j][0], y_22[j][1], y_22[j][2], y_22[j][3]);
+                    {
+                        uint32_t to_ = channel_y_23.slot(count_y_23);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), y_22, i_ * 4);
+                    }
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 128);
@@ -307,7 +301,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
         int32_t length_3;
         bool twill_go_on_2;
         float warp_group_dot_6_part[32];
-        uint32_t y_22[4][4];
+        uint32_t y_22[16];
         for (int32_t v_j = 0; v_j < K; v_j += 64) {
             // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm90.ttgir:35:71)
             {
@@ -318,28 +312,22 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                 twill_go_on_2 = cmpi_0_ ^ true;
             }
             if (twill_go_on_2) {
-                // load.y_22 (tests/kernels/ttgir/accrued.sm90.ttgir:61:13)
+                // load.y_22 (tests/kernels/ttgir/accrued.sm90.ttgir:61:394)
                 {
                     {
-                        uint32_t words_[4][4] = {};
                         #pragma unroll
-                        for (int g_ = 0; g_ < 4; ++g_) if ((int32_t(thread.row + 8 * (g_ % 2)) < length_3)) load_words(words_[g_], ((b + ((v_j + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
-                        #pragma unroll
-                        for (int g_ = 0; g_ < 4; ++g_) {
-                            transpose_quad(words_[g_]);
-                            y_22[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
-                            y_22[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
-                            y_22[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
-                            y_22[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
-                        }
+                        for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(y_22, i_ * 4, reinterpret_cast<const uint32_t*>(((b + ((v_j + int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))), (int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_3));
                     }
                 }
                 // store stage.y_23 to y_23
                 named_barrier_sync(group_1_barrier, 128);
                 {
-                    #pragma unroll
-                    for (int j = 0; j < 4; ++j)
-                        stmatrix_x4(channel_y_23.slot(count_y_23) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), y_22[j][0], y_22[j][1], y_22[j][2], y_22[j][3]);
+                    {
+                        uint32_t to_ = channel_y_23.slot(count_y_23);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), y_22, i_ * 4);
+                    }
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 128);

@@ -123,10 +123,10 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
         float acc_39[32];
         float acc_49[32];
         float acc_49_age1[32];
-        float acc_49_v90[32];
-        float acc_49_v90_age1[32];
+        float acc_49_v92[32];
+        float acc_49_v92_age1[32];
         uint32_t acc_50[4][4];
-        uint32_t acc_50_v91[4][4];
+        uint32_t acc_50_v93[4][4];
         float convert_layout_3[32];
         float convert_layout_8[32];
         int32_t get_program_id_0;
@@ -134,32 +134,26 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
         int32_t own;
         float scores_29[32];
         float twill_once0_arg0[32];
-        uint32_t x_23[4][4];
-        uint32_t y_27[4][4];
-        // load.x_23 (tests/kernels/ttgir/astride.sm90.ttgir:46:13)
+        uint32_t x_23[16];
+        uint32_t y_27[16];
+        // load.x_23 (tests/kernels/ttgir/astride.sm90.ttgir:46:155)
         {
             get_program_id_0 = int32_t(blockIdx.x);
             own = get_program_id_0 * 64;
             {
-                uint32_t words_[4][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], (q + (((own + int32_t(thread.row + 8 * (g_ % 2))) * 64) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8))));
-                #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) {
-                    transpose_quad(words_[g_]);
-                    x_23[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
-                    x_23[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
-                    x_23[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
-                    x_23[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
-                }
+                for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(x_23, i_ * 4, reinterpret_cast<const uint32_t*>((q + (((own + int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8)))));
             }
         }
         // store stage.x_24 to x_24
         named_barrier_sync(group_1_barrier, 128);
         {
-            #pragma unroll
-            for (int j = 0; j < 4; ++j)
-                stmatrix_x4(channel_x_24.slot(count_x_24) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_23[j][0], x_23[j][1], x_23[j][2], x_23[j][3]);
+            {
+                uint32_t to_ = channel_x_24.slot(count_x_24);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_23, i_ * 4);
+            }
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 128);
@@ -246,28 +240,22 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
             }
         }
         count_y_46 += trips_0;
-        // load.y_27 (tests/kernels/ttgir/astride.sm90.ttgir:67:13)
+        // load.y_27 (tests/kernels/ttgir/astride.sm90.ttgir:67:155)
         {
             {
-                uint32_t words_[4][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], (k + (((own + int32_t(thread.row + 8 * (g_ % 2))) * 64) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8))));
-                #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) {
-                    transpose_quad(words_[g_]);
-                    y_27[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
-                    y_27[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
-                    y_27[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
-                    y_27[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
-                }
+                for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(y_27, i_ * 4, reinterpret_cast<const uint32_t*>((k + (((own + int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8)))));
             }
         }
         // store stage.y_28 to y_28
         named_barrier_sync(group_1_barrier, 128);
         {
-            #pragma unroll
-            for (int j = 0; j < 4; ++j)
-                stmatrix_x4(channel_y_28.slot(count_y_28) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), y_27[j][0], y_27[j][1], y_27[j][2], y_27[j][3]);
+            {
+                uint32_t to_ = channel_y_28.slot(count_y_28);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), y_27, i_ * 4);
+            }
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 128);
@@ -453,72 +441,72 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
             if (n >= 1) {
                 channel_y_46.consumer_wait(count_y_46);
                 #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) acc_49_v90_age1[i_] = acc_49_v90[i_];
-                registers_fence(acc_49_v90_age1);
+                for (int i_ = 0; i_ < 32; ++i_) acc_49_v92_age1[i_] = acc_49_v92[i_];
+                registers_fence(acc_49_v92_age1);
                 // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46));
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28));
                     wgmma_fence();
-                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
                 wgmma_wait<0>();
-                registers_fence(acc_49_v90);
+                registers_fence(acc_49_v92);
                 for (int32_t i = 1; i < n; ++i) {
                     channel_y_46.consumer_wait(count_y_46 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_49_v90_age1[i_] = acc_49_v90[i_];
-                    registers_fence(acc_49_v90_age1);
+                    for (int i_ = 0; i_ < 32; ++i_) acc_49_v92_age1[i_] = acc_49_v92[i_];
+                    registers_fence(acc_49_v92_age1);
                     // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
                         wgmma_fence();
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
                     // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_50_v91[i_ / 4][i_ % 4] = pack_f16(acc_49_v90_age1[2 * i_], acc_49_v90_age1[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92_age1[2 * i_], acc_49_v92_age1[2 * i_ + 1]);
                     }
                     // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
                         registers_fence(twill_once0_arg0);
                         wgmma_fence();
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[0], descriptor_advance(descriptor_b, 0), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[1], descriptor_advance(descriptor_b, 2048), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[2], descriptor_advance(descriptor_b, 4096), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[3], descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
                         wgmma_commit();
                     }
                     wgmma_wait<0>();
-                    registers_fence(acc_49_v90);
+                    registers_fence(acc_49_v92);
                     registers_fence(twill_once0_arg0);
                     channel_y_46.consumer_release(count_y_46 + i - 1);
                 }
                 // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_50_v91[i_ / 4][i_ % 4] = pack_f16(acc_49_v90[2 * i_], acc_49_v90[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92[2 * i_], acc_49_v92[2 * i_ + 1]);
                 }
                 // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
                     registers_fence(twill_once0_arg0);
                     wgmma_fence();
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[0], descriptor_advance(descriptor_b, 0), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[1], descriptor_advance(descriptor_b, 2048), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[2], descriptor_advance(descriptor_b, 4096), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
                     wgmma_commit();
                 }
                 wgmma_wait<0>();
@@ -684,10 +672,10 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
         float acc_39[32];
         float acc_49[32];
         float acc_49_age1[32];
-        float acc_49_v90[32];
-        float acc_49_v90_age1[32];
+        float acc_49_v92[32];
+        float acc_49_v92_age1[32];
         uint32_t acc_50[4][4];
-        uint32_t acc_50_v91[4][4];
+        uint32_t acc_50_v93[4][4];
         float convert_layout_3[32];
         float convert_layout_8[32];
         int32_t get_program_id_0;
@@ -695,32 +683,26 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
         int32_t own;
         float scores_29[32];
         float twill_once0_arg0[32];
-        uint32_t x_23[4][4];
-        uint32_t y_27[4][4];
-        // load.x_23 (tests/kernels/ttgir/astride.sm90.ttgir:46:13)
+        uint32_t x_23[16];
+        uint32_t y_27[16];
+        // load.x_23 (tests/kernels/ttgir/astride.sm90.ttgir:46:155)
         {
             get_program_id_0 = int32_t(blockIdx.x);
             own = get_program_id_0 * 64;
             {
-                uint32_t words_[4][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], (q + (((own + int32_t(thread.row + 8 * (g_ % 2))) * 64) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8))));
-                #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) {
-                    transpose_quad(words_[g_]);
-                    x_23[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
-                    x_23[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
-                    x_23[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
-                    x_23[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
-                }
+                for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(x_23, i_ * 4, reinterpret_cast<const uint32_t*>((q + (((own + int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8)))));
             }
         }
         // store stage.x_24 to x_24
         named_barrier_sync(group_1_barrier, 128);
         {
-            #pragma unroll
-            for (int j = 0; j < 4; ++j)
-                stmatrix_x4(channel_x_24.slot(count_x_24) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_23[j][0], x_23[j][1], x_23[j][2], x_23[j][3]);
+            {
+                uint32_t to_ = channel_x_24.slot(count_x_24);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_23, i_ * 4);
+            }
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 128);
@@ -809,28 +791,22 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
             }
         }
         count_y_46 += trips_0;
-        // load.y_27 (tests/kernels/ttgir/astride.sm90.ttgir:67:13)
+        // load.y_27 (tests/kernels/ttgir/astride.sm90.ttgir:67:155)
         {
             {
-                uint32_t words_[4][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], (k + (((own + int32_t(thread.row + 8 * (g_ % 2))) * 64) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8))));
-                #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) {
-                    transpose_quad(words_[g_]);
-                    y_27[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
-                    y_27[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
-                    y_27[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
-                    y_27[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
-                }
+                for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(y_27, i_ * 4, reinterpret_cast<const uint32_t*>((k + (((own + int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8)))));
             }
         }
         // store stage.y_28 to y_28
         named_barrier_sync(group_1_barrier, 128);
         {
-            #pragma unroll
-            for (int j = 0; j < 4; ++j)
-                stmatrix_x4(channel_y_28.slot(count_y_28) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), y_27[j][0], y_27[j][1], y_27[j][2], y_27[j][3]);
+            {
+                uint32_t to_ = channel_y_28.slot(count_y_28);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), y_27, i_ * 4);
+            }
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 128);
@@ -1017,73 +993,73 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
                 channel_y_46.consumer_wait(count_y_46);
                 fence_async_shared();
                 #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) acc_49_v90_age1[i_] = acc_49_v90[i_];
-                registers_fence(acc_49_v90_age1);
+                for (int i_ = 0; i_ < 32; ++i_) acc_49_v92_age1[i_] = acc_49_v92[i_];
+                registers_fence(acc_49_v92_age1);
                 // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46));
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28));
                     wgmma_fence();
-                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
                 wgmma_wait<0>();
-                registers_fence(acc_49_v90);
+                registers_fence(acc_49_v92);
                 for (int32_t i = 1; i < n; ++i) {
                     channel_y_46.consumer_wait(count_y_46 + i);
                     fence_async_shared();
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_49_v90_age1[i_] = acc_49_v90[i_];
-                    registers_fence(acc_49_v90_age1);
+                    for (int i_ = 0; i_ < 32; ++i_) acc_49_v92_age1[i_] = acc_49_v92[i_];
+                    registers_fence(acc_49_v92_age1);
                     // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
                         wgmma_fence();
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
                     // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_50_v91[i_ / 4][i_ % 4] = pack_f16(acc_49_v90_age1[2 * i_], acc_49_v90_age1[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92_age1[2 * i_], acc_49_v92_age1[2 * i_ + 1]);
                     }
                     // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
                         registers_fence(twill_once0_arg0);
                         wgmma_fence();
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[0], descriptor_advance(descriptor_b, 0), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[1], descriptor_advance(descriptor_b, 2048), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[2], descriptor_advance(descriptor_b, 4096), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[3], descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
                         wgmma_commit();
                     }
                     wgmma_wait<0>();
-                    registers_fence(acc_49_v90);
+                    registers_fence(acc_49_v92);
                     registers_fence(twill_once0_arg0);
                     channel_y_46.consumer_release(count_y_46 + i - 1);
                 }
                 // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_50_v91[i_ / 4][i_ % 4] = pack_f16(acc_49_v90[2 * i_], acc_49_v90[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92[2 * i_], acc_49_v92[2 * i_ + 1]);
                 }
                 // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
                     registers_fence(twill_once0_arg0);
                     wgmma_fence();
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[0], descriptor_advance(descriptor_b, 0), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[1], descriptor_advance(descriptor_b, 2048), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[2], descriptor_advance(descriptor_b, 4096), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v91[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
                     wgmma_commit();
                 }
                 wgmma_wait<0>();

@@ -11,60 +11,46 @@
 using namespace twill;
 
 __global__ void __launch_bounds__(256, 2)
-balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, int32_t K) {
+balanced_tma_kernel(const __grid_constant__ CUtensorMap map_x_19, const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<8, 2048, Filling::cp_async> channel_x_19{memory, memory + 98304};
+    const Channel<8, 2048> channel_x_19{memory, memory + 98304};
     const Channel<8, 8192> channel_y_25{memory + 16384, memory + 98432};
     const Channel<8, 1024, Filling::cp_async> channel_load_15{memory + 81920, memory + 98560};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
-        channel_x_19.init(4, 4);
+        channel_x_19.init(1, 4);
         channel_y_25.init(1, 4);
-        channel_load_15.init(4, 4);
+        channel_load_15.init(1, 4);
         mbarrier_init_fence();
+        tma_prefetch(&map_x_19);
         tma_prefetch(&map_y_25);
     }
     __syncthreads();
 
     if (warp_index() < 4) {
         registers_decrease<40>();
-        // ---- group 0: 4 warps
-        ThreadCoordinates thread(0);
-        uint32_t count_x_19 = 0;
-        uint32_t count_y_25 = 0;
-        uint32_t count_load_15 = 0;
-        int32_t trips_0 = 0;
-        trips_0 = max(0, (K + 63) / 64);
-        {
-            // balanced/for.0: 3 stages, an iteration every 334 cycles
-            const int32_t n = trips_0;
-            uint32_t kept_x_19_to[1];
-            uint32_t kept_x_19_at0[1];
-            uint32_t kept_x_19_at1[1];
+        if (warp_index() < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(0);
+            uint32_t count_x_19 = 0;
+            uint32_t count_y_25 = 0;
+            uint32_t count_load_15 = 0;
+            int32_t trips_0 = 0;
+            trips_0 = max(0, (K + 63) / 64);
             {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_x_19_to[0] = thread.index * 16;
-                kept_x_19_at0[0] = uint32_t(int32_t(row_) * K);
-                kept_x_19_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_x_19_to);
-            keep(kept_x_19_at0);
-            keep(kept_x_19_at1);
-            if (n >= 2) {
-                // cycle 0, stage 0: copy x_19 (tests/kernels/ttgir/balanced.sm90.ttgir:46:15)
-                channel_x_19.producer_acquire(count_x_19);
-                {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_x_19.slot(count_x_19);
-                    __nv_bfloat16* from_ = a + int32_t(kept_x_19_at0[0]) + int32_t(kept_x_19_at1[0]) + int32_t(0);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_x_19_to[0] + i_ * 2048, from_);
-                }
-                channel_x_19.producer_commit(count_x_19);
-                // cycle 0, stage 0: load y_25 (tests/kernels/ttgir/balanced.sm90.ttgir:52:15)
-                if (thread.warp == 0) {
+                // balanced/for.0: 3 stages, an iteration every 334 cycles
+                const int32_t n = trips_0;
+                if (n >= 2) {
+                    // cycle 0, stage 0: load x_19 (tests/kernels/ttgir/balanced.sm90.ttgir:46:15)
+                    channel_x_19.producer_acquire(count_x_19);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x_19.full(count_x_19), 2048);
+                        {
+                            tma_load(channel_x_19.slot(count_x_19), &map_x_19, channel_x_19.full(count_x_19), int32_t(int32_t(0)), int32_t(0));
+                        }
+                    }
+                    // cycle 0, stage 0: load y_25 (tests/kernels/ttgir/balanced.sm90.ttgir:52:15)
                     channel_y_25.producer_acquire(count_y_25);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_y_25.full(count_y_25), 8192);
@@ -72,28 +58,23 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                             tma_load(channel_y_25.slot(count_y_25), &map_y_25, channel_y_25.full(count_y_25), int32_t(0), int32_t(int32_t(0)));
                         }
                     }
-                }
-                // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
-                channel_load_15.producer_acquire(count_load_15);
-                {
-                    const int32_t divsi_13_ = 0 / 64;
-                    int32_t* const addptr_14_ = flags + divsi_13_;
-                    if (thread.leader) cp_async<4>(channel_load_15.slot(count_load_15), addptr_14_);
-                }
-                channel_load_15.producer_commit(count_load_15);
-                // cycle 0, stage 0: copy x_19 (tests/kernels/ttgir/balanced.sm90.ttgir:46:15)
-                channel_x_19.producer_acquire(count_x_19 + 1);
-                {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_x_19.slot(count_x_19 + 1);
-                    __nv_bfloat16* from_ = a + int32_t(kept_x_19_at0[0]) + int32_t(kept_x_19_at1[0]) + int32_t(64);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_x_19_to[0] + i_ * 2048, from_);
-                }
-                channel_x_19.producer_commit(count_x_19 + 1);
-                // cycle 0, stage 0: load y_25 (tests/kernels/ttgir/balanced.sm90.ttgir:52:15)
-                if (thread.warp == 0) {
+                    // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
+                    channel_load_15.producer_acquire(count_load_15);
+                    {
+                        const int32_t divsi_13_ = 0 / 64;
+                        int32_t* const addptr_14_ = flags + divsi_13_;
+                        if (thread.leader) cp_async<4>(channel_load_15.slot(count_load_15), addptr_14_);
+                    }
+                    channel_load_15.producer_commit(count_load_15);
+                    // cycle 0, stage 0: load x_19 (tests/kernels/ttgir/balanced.sm90.ttgir:46:15)
+                    channel_x_19.producer_acquire(count_x_19 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x_19.full(count_x_19 + 1), 2048);
+                        {
+                            tma_load(channel_x_19.slot(count_x_19 + 1), &map_x_19, channel_x_19.full(count_x_19 + 1), int32_t(int32_t(64)), int32_t(0));
+                        }
+                    }
+                    // cycle 0, stage 0: load y_25 (tests/kernels/ttgir/balanced.sm90.ttgir:52:15)
                     channel_y_25.producer_acquire(count_y_25 + 1);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_y_25.full(count_y_25 + 1), 8192);
@@ -101,29 +82,24 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                             tma_load(channel_y_25.slot(count_y_25 + 1), &map_y_25, channel_y_25.full(count_y_25 + 1), int32_t(0), int32_t(int32_t(64)));
                         }
                     }
-                }
-                // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
-                channel_load_15.producer_acquire(count_load_15 + 1);
-                {
-                    const int32_t divsi_13_ = 64 / 64;
-                    int32_t* const addptr_14_ = flags + divsi_13_;
-                    if (thread.leader) cp_async<4>(channel_load_15.slot(count_load_15 + 1), addptr_14_);
-                }
-                channel_load_15.producer_commit(count_load_15 + 1);
-                for (int32_t i = 2; i < n; ++i) {
-                    // cycle 0, stage 0: copy x_19 (tests/kernels/ttgir/balanced.sm90.ttgir:46:15)
-                    channel_x_19.producer_acquire(count_x_19 + i);
+                    // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
+                    channel_load_15.producer_acquire(count_load_15 + 1);
                     {
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_19.slot(count_x_19 + i);
-                        __nv_bfloat16* from_ = a + int32_t(kept_x_19_at0[0]) + int32_t(kept_x_19_at1[0]) + int32_t((i * 64));
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_x_19_to[0] + i_ * 2048, from_);
+                        const int32_t divsi_13_ = 64 / 64;
+                        int32_t* const addptr_14_ = flags + divsi_13_;
+                        if (thread.leader) cp_async<4>(channel_load_15.slot(count_load_15 + 1), addptr_14_);
                     }
-                    channel_x_19.producer_commit(count_x_19 + i);
-                    // cycle 0, stage 0: load y_25 (tests/kernels/ttgir/balanced.sm90.ttgir:52:15)
-                    if (thread.warp == 0) {
+                    channel_load_15.producer_commit(count_load_15 + 1);
+                    for (int32_t i = 2; i < n; ++i) {
+                        // cycle 0, stage 0: load x_19 (tests/kernels/ttgir/balanced.sm90.ttgir:46:15)
+                        channel_x_19.producer_acquire(count_x_19 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_19.full(count_x_19 + i), 2048);
+                            {
+                                tma_load(channel_x_19.slot(count_x_19 + i), &map_x_19, channel_x_19.full(count_x_19 + i), int32_t(int32_t((i * 64))), int32_t(0));
+                            }
+                        }
+                        // cycle 0, stage 0: load y_25 (tests/kernels/ttgir/balanced.sm90.ttgir:52:15)
                         channel_y_25.producer_acquire(count_y_25 + i);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_y_25.full(count_y_25 + i), 8192);
@@ -131,31 +107,26 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                                 tma_load(channel_y_25.slot(count_y_25 + i), &map_y_25, channel_y_25.full(count_y_25 + i), int32_t(0), int32_t(int32_t((i * 64))));
                             }
                         }
+                        // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
+                        channel_load_15.producer_acquire(count_load_15 + i);
+                        {
+                            const int32_t divsi_13_ = (i * 64) / 64;
+                            int32_t* const addptr_14_ = flags + divsi_13_;
+                            if (thread.leader) cp_async<4>(channel_load_15.slot(count_load_15 + i), addptr_14_);
+                        }
+                        channel_load_15.producer_commit(count_load_15 + i);
                     }
-                    // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
-                    channel_load_15.producer_acquire(count_load_15 + i);
-                    {
-                        const int32_t divsi_13_ = (i * 64) / 64;
-                        int32_t* const addptr_14_ = flags + divsi_13_;
-                        if (thread.leader) cp_async<4>(channel_load_15.slot(count_load_15 + i), addptr_14_);
-                    }
-                    channel_load_15.producer_commit(count_load_15 + i);
-                }
-            } else {
-                for (int32_t i = 0; i < n; ++i) {
-                    // cycle 0, stage 0: copy x_19 (tests/kernels/ttgir/balanced.sm90.ttgir:46:15)
-                    channel_x_19.producer_acquire(count_x_19 + i);
-                    {
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_19.slot(count_x_19 + i);
-                        __nv_bfloat16* from_ = a + int32_t(kept_x_19_at0[0]) + int32_t(kept_x_19_at1[0]) + int32_t((i * 64));
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_x_19_to[0] + i_ * 2048, from_);
-                    }
-                    channel_x_19.producer_commit(count_x_19 + i);
-                    // cycle 0, stage 0: load y_25 (tests/kernels/ttgir/balanced.sm90.ttgir:52:15)
-                    if (thread.warp == 0) {
+                } else {
+                    for (int32_t i = 0; i < n; ++i) {
+                        // cycle 0, stage 0: load x_19 (tests/kernels/ttgir/balanced.sm90.ttgir:46:15)
+                        channel_x_19.producer_acquire(count_x_19 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_19.full(count_x_19 + i), 2048);
+                            {
+                                tma_load(channel_x_19.slot(count_x_19 + i), &map_x_19, channel_x_19.full(count_x_19 + i), int32_t(int32_t((i * 64))), int32_t(0));
+                            }
+                        }
+                        // cycle 0, stage 0: load y_25 (tests/kernels/ttgir/balanced.sm90.ttgir:52:15)
                         channel_y_25.producer_acquire(count_y_25 + i);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_y_25.full(count_y_25 + i), 8192);
@@ -163,21 +134,21 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                                 tma_load(channel_y_25.slot(count_y_25 + i), &map_y_25, channel_y_25.full(count_y_25 + i), int32_t(0), int32_t(int32_t((i * 64))));
                             }
                         }
+                        // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
+                        channel_load_15.producer_acquire(count_load_15 + i);
+                        {
+                            const int32_t divsi_13_ = (i * 64) / 64;
+                            int32_t* const addptr_14_ = flags + divsi_13_;
+                            if (thread.leader) cp_async<4>(channel_load_15.slot(count_load_15 + i), addptr_14_);
+                        }
+                        channel_load_15.producer_commit(count_load_15 + i);
                     }
-                    // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
-                    channel_load_15.producer_acquire(count_load_15 + i);
-                    {
-                        const int32_t divsi_13_ = (i * 64) / 64;
-                        int32_t* const addptr_14_ = flags + divsi_13_;
-                        if (thread.leader) cp_async<4>(channel_load_15.slot(count_load_15 + i), addptr_14_);
-                    }
-                    channel_load_15.producer_commit(count_load_15 + i);
                 }
             }
+            count_x_19 += trips_0;
+            count_y_25 += trips_0;
+            count_load_15 += trips_0;
         }
-        count_x_19 += trips_0;
-        count_y_25 += trips_0;
-        count_load_15 += trips_0;
     }
     if (warp_index() - 4 < 4) {
         registers_increase<216>();
@@ -220,14 +191,15 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                     uint32_t read_0[1][4];
                     const uint32_t read_0_at = channel_x_19.slot(count_x_19);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) read_0[i_ / 4][i_ % 4] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)), shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)));
-                    uint32_t read_4[4][4];
-                    const uint32_t read_4_at = channel_y_25.slot(count_y_25);
+                    for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+                    await_reads(read_0);
+                    uint32_t read_5[4][4];
+                    const uint32_t read_5_at = channel_y_25.slot(count_y_25);
                     #pragma unroll
-                    for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                    await_reads(read_4);
-                    const int32_t read_9 = shared_at<int32_t>(channel_load_15.slot(count_load_15));
-                    const int32_t remsi_16_ = read_9 % 2;
+                    for (int j = 0; j < 4; ++j) ldmatrix_x4(read_5[j], read_5_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+                    await_reads(read_5);
+                    const int32_t read_10 = shared_at<int32_t>(channel_load_15.slot(count_load_15));
+                    const int32_t remsi_16_ = read_10 % 2;
                     const bool cmpi_17_ = remsi_16_ == 0;
                     if (cmpi_17_) {
                         float top_[8];
@@ -301,7 +273,7 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                         for (int i_ = 0; i_ < 4; ++i_) x_31_[i_ / 4][i_ % 4] = pack_bf16(divf_22_[2 * i_], divf_22_[2 * i_ + 1]);
                         float extf_23_[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) extf_23_[i_] = unpack_bf16(read_4[i_ / 8][i_ / 2 % 4], i_ % 2);
+                        for (int i_ = 0; i_ < 32; ++i_) extf_23_[i_] = unpack_bf16(read_5[i_ / 8][i_ / 2 % 4], i_ % 2);
                         float mulf_25_[32];
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) mulf_25_[i_] = (extf_23_[i_] * top_30_);
@@ -316,7 +288,7 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) if_18_0[i_ / 4][i_ % 4] = read_0[i_ / 4][i_ % 4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) if_18_1[i_ / 4][i_ % 4] = read_4[i_ / 4][i_ % 4];
+                        for (int i_ = 0; i_ < 16; ++i_) if_18_1[i_ / 4][i_ % 4] = read_5[i_ / 4][i_ % 4];
                     }
                 }
                 channel_load_15.consumer_wait(count_load_15 + 1);
@@ -335,14 +307,15 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                     uint32_t read_0[1][4];
                     const uint32_t read_0_at = channel_x_19.slot(count_x_19 + 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) read_0[i_ / 4][i_ % 4] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)), shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)));
-                    uint32_t read_4[4][4];
-                    const uint32_t read_4_at = channel_y_25.slot(count_y_25 + 1);
+                    for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+                    await_reads(read_0);
+                    uint32_t read_5[4][4];
+                    const uint32_t read_5_at = channel_y_25.slot(count_y_25 + 1);
                     #pragma unroll
-                    for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                    await_reads(read_4);
-                    const int32_t read_9 = shared_at<int32_t>(channel_load_15.slot(count_load_15 + 1));
-                    const int32_t remsi_16_ = read_9 % 2;
+                    for (int j = 0; j < 4; ++j) ldmatrix_x4(read_5[j], read_5_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+                    await_reads(read_5);
+                    const int32_t read_10 = shared_at<int32_t>(channel_load_15.slot(count_load_15 + 1));
+                    const int32_t remsi_16_ = read_10 % 2;
                     const bool cmpi_17_ = remsi_16_ == 0;
                     if (cmpi_17_) {
                         float top_[8];
@@ -416,7 +389,7 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                         for (int i_ = 0; i_ < 4; ++i_) x_31_[i_ / 4][i_ % 4] = pack_bf16(divf_22_[2 * i_], divf_22_[2 * i_ + 1]);
                         float extf_23_[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) extf_23_[i_] = unpack_bf16(read_4[i_ / 8][i_ / 2 % 4], i_ % 2);
+                        for (int i_ = 0; i_ < 32; ++i_) extf_23_[i_] = unpack_bf16(read_5[i_ / 8][i_ / 2 % 4], i_ % 2);
                         float mulf_25_[32];
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) mulf_25_[i_] = (extf_23_[i_] * top_30_);
@@ -431,7 +404,7 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) if_18_0[i_ / 4][i_ % 4] = read_0[i_ / 4][i_ % 4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) if_18_1[i_ / 4][i_ % 4] = read_4[i_ / 4][i_ % 4];
+                        for (int i_ = 0; i_ < 16; ++i_) if_18_1[i_ / 4][i_ % 4] = read_5[i_ / 4][i_ % 4];
                     }
                 }
                 channel_load_15.consumer_release(count_load_15);
@@ -455,14 +428,15 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                         uint32_t read_0[1][4];
                         const uint32_t read_0_at = channel_x_19.slot(count_x_19 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) read_0[i_ / 4][i_ % 4] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)), shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)));
-                        uint32_t read_4[4][4];
-                        const uint32_t read_4_at = channel_y_25.slot(count_y_25 + i);
+                        for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+                        await_reads(read_0);
+                        uint32_t read_5[4][4];
+                        const uint32_t read_5_at = channel_y_25.slot(count_y_25 + i);
                         #pragma unroll
-                        for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                        await_reads(read_4);
-                        const int32_t read_9 = shared_at<int32_t>(channel_load_15.slot(count_load_15 + i));
-                        const int32_t remsi_16_ = read_9 % 2;
+                        for (int j = 0; j < 4; ++j) ldmatrix_x4(read_5[j], read_5_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+                        await_reads(read_5);
+                        const int32_t read_10 = shared_at<int32_t>(channel_load_15.slot(count_load_15 + i));
+                        const int32_t remsi_16_ = read_10 % 2;
                         const bool cmpi_17_ = remsi_16_ == 0;
                         if (cmpi_17_) {
                             float top_[8];
@@ -536,7 +510,7 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                             for (int i_ = 0; i_ < 4; ++i_) x_31_[i_ / 4][i_ % 4] = pack_bf16(divf_22_[2 * i_], divf_22_[2 * i_ + 1]);
                             float extf_23_[32];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) extf_23_[i_] = unpack_bf16(read_4[i_ / 8][i_ / 2 % 4], i_ % 2);
+                            for (int i_ = 0; i_ < 32; ++i_) extf_23_[i_] = unpack_bf16(read_5[i_ / 8][i_ / 2 % 4], i_ % 2);
                             float mulf_25_[32];
                             #pragma unroll
                             for (int i_ = 0; i_ < 32; ++i_) mulf_25_[i_] = (extf_23_[i_] * top_30_);
@@ -551,7 +525,7 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                             #pragma unroll
                             for (int i_ = 0; i_ < 4; ++i_) if_18_0[i_ / 4][i_ % 4] = read_0[i_ / 4][i_ % 4];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) if_18_1[i_ / 4][i_ % 4] = read_4[i_ / 4][i_ % 4];
+                            for (int i_ = 0; i_ < 16; ++i_) if_18_1[i_ / 4][i_ % 4] = read_5[i_ / 4][i_ % 4];
                         }
                     }
                     channel_load_15.consumer_release(count_load_15 + i - 1);
@@ -682,14 +656,15 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                         uint32_t read_0[1][4];
                         const uint32_t read_0_at = channel_x_19.slot(count_x_19 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) read_0[i_ / 4][i_ % 4] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)), shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)));
-                        uint32_t read_4[4][4];
-                        const uint32_t read_4_at = channel_y_25.slot(count_y_25 + i);
+                        for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+                        await_reads(read_0);
+                        uint32_t read_5[4][4];
+                        const uint32_t read_5_at = channel_y_25.slot(count_y_25 + i);
                         #pragma unroll
-                        for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                        await_reads(read_4);
-                        const int32_t read_9 = shared_at<int32_t>(channel_load_15.slot(count_load_15 + i));
-                        const int32_t remsi_16_ = read_9 % 2;
+                        for (int j = 0; j < 4; ++j) ldmatrix_x4(read_5[j], read_5_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+                        await_reads(read_5);
+                        const int32_t read_10 = shared_at<int32_t>(channel_load_15.slot(count_load_15 + i));
+                        const int32_t remsi_16_ = read_10 % 2;
                         const bool cmpi_17_ = remsi_16_ == 0;
                         if (cmpi_17_) {
                             float top_[8];
@@ -763,7 +738,7 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                             for (int i_ = 0; i_ < 4; ++i_) x_31_[i_ / 4][i_ % 4] = pack_bf16(divf_22_[2 * i_], divf_22_[2 * i_ + 1]);
                             float extf_23_[32];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) extf_23_[i_] = unpack_bf16(read_4[i_ / 8][i_ / 2 % 4], i_ % 2);
+                            for (int i_ = 0; i_ < 32; ++i_) extf_23_[i_] = unpack_bf16(read_5[i_ / 8][i_ / 2 % 4], i_ % 2);
                             float mulf_25_[32];
                             #pragma unroll
                             for (int i_ = 0; i_ < 32; ++i_) mulf_25_[i_] = (extf_23_[i_] * top_30_);
@@ -778,7 +753,7 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                             #pragma unroll
                             for (int i_ = 0; i_ < 4; ++i_) if_18_0[i_ / 4][i_ % 4] = read_0[i_ / 4][i_ % 4];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) if_18_1[i_ / 4][i_ % 4] = read_4[i_ / 4][i_ % 4];
+                            for (int i_ = 0; i_ < 16; ++i_) if_18_1[i_ / 4][i_ % 4] = read_5[i_ / 4][i_ % 4];
                         }
                     }
                     channel_load_15.consumer_release(count_load_15 + i);
@@ -891,19 +866,13 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
             uint32_t kept_x_19_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_x_19_to[0] = thread.index * 16;
+                kept_x_19_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 kept_x_19_at0[0] = uint32_t(int32_t(row_) * K);
                 kept_x_19_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
             keep(kept_x_19_to);
             keep(kept_x_19_at0);
             keep(kept_x_19_at1);
-            uint32_t kept_y_25_to[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_25_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-            }
-            keep(kept_y_25_to);
             if (n >= 2) {
                 // cycle 0, stage 0: copy x_19 (tests/kernels/ttgir/balanced.sm90.ttgir:46:15)
                 channel_x_19.producer_acquire(count_x_19);
@@ -924,7 +893,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                     __nv_bfloat16* from_ = b + int32_t(kept_x_19_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_25_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_19_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
                 }
                 channel_y_25.producer_commit(count_y_25);
                 // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
@@ -954,7 +923,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                     __nv_bfloat16* from_ = b + int32_t(kept_x_19_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_25_to[0] + i_ * 2048, advanced(from_, (64 + int32_t((row_ + 16 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_19_to[0] + i_ * 2048, advanced(from_, (64 + int32_t((row_ + 16 * i_))) * 64));
                 }
                 channel_y_25.producer_commit(count_y_25 + 1);
                 // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
@@ -985,7 +954,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                         __nv_bfloat16* from_ = b + int32_t(kept_x_19_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_25_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_19_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                     }
                     channel_y_25.producer_commit(count_y_25 + i);
                     // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
@@ -1018,7 +987,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                         __nv_bfloat16* from_ = b + int32_t(kept_x_19_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_25_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_19_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                     }
                     channel_y_25.producer_commit(count_y_25 + i);
                     // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
@@ -1077,7 +1046,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                     uint32_t read_0[1][4];
                     const uint32_t read_0_at = channel_x_19.slot(count_x_19);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) read_0[i_ / 4][i_ % 4] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)), shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)));
+                    for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
                     uint32_t read_4[4][4];
                     const uint32_t read_4_at = channel_y_25.slot(count_y_25);
                     #pragma unroll
@@ -1191,7 +1160,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                     uint32_t read_0[1][4];
                     const uint32_t read_0_at = channel_x_19.slot(count_x_19 + 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) read_0[i_ / 4][i_ % 4] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)), shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)));
+                    for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
                     uint32_t read_4[4][4];
                     const uint32_t read_4_at = channel_y_25.slot(count_y_25 + 1);
                     #pragma unroll
@@ -1310,7 +1279,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                         uint32_t read_0[1][4];
                         const uint32_t read_0_at = channel_x_19.slot(count_x_19 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) read_0[i_ / 4][i_ % 4] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)), shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)));
+                        for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
                         uint32_t read_4[4][4];
                         const uint32_t read_4_at = channel_y_25.slot(count_y_25 + i);
                         #pragma unroll
@@ -1536,7 +1505,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                         uint32_t read_0[1][4];
                         const uint32_t read_0_at = channel_x_19.slot(count_x_19 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) read_0[i_ / 4][i_ % 4] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)), shared_at<__nv_bfloat16>(read_0_at + (int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__nv_bfloat16)));
+                        for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
                         uint32_t read_4[4][4];
                         const uint32_t read_4_at = channel_y_25.slot(count_y_25 + i);
                         #pragma unroll
@@ -1714,12 +1683,14 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 balanced_launch(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    CUtensorMap map_x_19;
     CUtensorMap map_y_25;
-    bool by_tma = reinterpret_cast<uintptr_t>(b) % 16 == 0;
+    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 8 == 0 && reinterpret_cast<uintptr_t>(b) % 16 == 0;
+    by_tma = by_tma && !tensor_map<2>(&map_x_19, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 2)}, {64, 16});
     by_tma = by_tma && !tensor_map<2>(&map_y_25, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((64) * 2)}, {64, 64});
     if (by_tma) {
         if (const cudaError_t status = allow_shared_memory<balanced_tma_kernel>(99712)) return status;
-        balanced_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 99712, stream>>>(map_y_25, a, b, c, flags, K);
+        balanced_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 99712, stream>>>(map_x_19, map_y_25, a, b, c, flags, K);
         return cudaGetLastError();
     }
     if (const cudaError_t status = allow_shared_memory<balanced_kernel>(99712)) return status;

@@ -35,29 +35,23 @@ both_ways_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, __half* a, __
         float acc_12[32];
         float acc_22[32];
         uint32_t convert_layout_5[4][4];
-        uint32_t x_9[4][4];
-        // load.x_9 (tests/kernels/ttgir/both_ways.sm90.ttgir:27:12)
+        uint32_t x_9[16];
+        // load.x_9 (tests/kernels/ttgir/both_ways.sm90.ttgir:27:150)
         {
             {
-                uint32_t words_[4][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((a + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
-                #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) {
-                    transpose_quad(words_[g_]);
-                    x_9[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
-                    x_9[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
-                    x_9[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
-                    x_9[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
-                }
+                for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(x_9, i_ * 4, reinterpret_cast<const uint32_t*>(((a + (int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64)) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))));
             }
         }
         // store stage.x_10 to x_10
         named_barrier_sync(group_1_barrier, 128);
         {
-            #pragma unroll
-            for (int j = 0; j < 4; ++j)
-                stmatrix_x4(channel_x_10.slot(count_x_10) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_9[j][0], x_9[j][1], x_9[j][2], x_9[j][3]);
+            {
+                uint32_t to_ = channel_x_10.slot(count_x_10);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_9, i_ * 4);
+            }
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 128);
@@ -291,29 +285,23 @@ both_ways_kernel(__half* a, __half* b, __half* c, int32_t N) {
         float acc_12[32];
         float acc_22[32];
         uint32_t convert_layout_5[4][4];
-        uint32_t x_9[4][4];
-        // load.x_9 (tests/kernels/ttgir/both_ways.sm90.ttgir:27:12)
+        uint32_t x_9[16];
+        // load.x_9 (tests/kernels/ttgir/both_ways.sm90.ttgir:27:150)
         {
             {
-                uint32_t words_[4][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((a + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
-                #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) {
-                    transpose_quad(words_[g_]);
-                    x_9[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
-                    x_9[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
-                    x_9[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
-                    x_9[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
-                }
+                for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(x_9, i_ * 4, reinterpret_cast<const uint32_t*>(((a + (int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64)) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))));
             }
         }
         // store stage.x_10 to x_10
         named_barrier_sync(group_1_barrier, 128);
         {
-            #pragma unroll
-            for (int j = 0; j < 4; ++j)
-                stmatrix_x4(channel_x_10.slot(count_x_10) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_9[j][0], x_9[j][1], x_9[j][2], x_9[j][3]);
+            {
+                uint32_t to_ = channel_x_10.slot(count_x_10);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_9, i_ * 4);
+            }
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 128);

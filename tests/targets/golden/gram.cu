@@ -8,6 +8,165 @@
 
 using namespace twill;
 
+__global__ void __maxnreg__(32)
+gram_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, __nv_bfloat16* a, float* c, int32_t M, int32_t K) {
+    extern __shared__ uint8_t dynamic_shared[];
+    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    const Channel<2, 2048> channel_x_12{memory, memory + 4096};
+    enum NamedBarrier : uint32_t { group_1_barrier = 2 };
+    if (threadIdx.x == 0) {
+        channel_x_12.init(1, 4);
+        mbarrier_init_fence();
+        tma_prefetch(&map_x_12);
+    }
+    __syncthreads();
+
+    if (warp_index() < 4) {
+        // ---- group 1: 4 warps
+        ThreadCoordinates thread(0);
+        uint32_t count_x_12 = 0;
+        int32_t trips_0 = 0;
+        float acc_6[4];
+        float convert_layout_18[2];
+        int32_t muli_1;
+        // addi.7 (tests/kernels/ttgir/gram.sm90.ttgir:18:10)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 16;
+        }
+        #pragma unroll
+        for (int i_ = 0; i_ < 4; ++i_) acc_6[i_] = 0.0f;
+        trips_0 = max(0, (K + 63) / 64);
+        {
+            // gram/for.0: 2 stages, an iteration every 16 cycles
+            const int32_t n = trips_0;
+            if (n >= 1) {
+                channel_x_12.consumer_wait(count_x_12);
+                // cycle 0, stage 0: dot.acc_16 (tests/kernels/ttgir/gram.sm90.ttgir:42:17)
+                {
+                    uint32_t read_0[8];
+                    const uint32_t read_0_at = channel_x_12.slot(count_x_12);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 2048 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 1) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = channel_x_12.slot(count_x_12);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                    float acc_16_[4];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) acc_16_[i_] = acc_6[((i_ & 3))];
+                    uint32_t acc_14_[8];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) acc_14_[i_] = halves(half_of(read_0[(((2 * i_) & 15)) / 2], (((2 * i_) & 15)) % 2), half_of(read_0[(((2 * i_ + 1) & 15)) / 2], (((2 * i_ + 1) & 15)) % 2));
+                    warp_mma<__nv_bfloat16, 1, 1, 4, 2>(acc_16_, read_4, acc_14_);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) acc_6[i_] = acc_16_[((i_ & 3))];
+                    await_reads(read_0);
+                    await_reads(read_4);
+                }
+                for (int32_t i = 1; i < n; ++i) {
+                    thread.rematerialize();
+                    channel_x_12.consumer_release(count_x_12 + i - 1);
+                    channel_x_12.consumer_wait(count_x_12 + i);
+                    // cycle 0, stage 0: dot.acc_16 (tests/kernels/ttgir/gram.sm90.ttgir:42:17)
+                    {
+                        uint32_t read_0[8];
+                        const uint32_t read_0_at = channel_x_12.slot(count_x_12 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 2048 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 1) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
+                        uint32_t read_4[16];
+                        const uint32_t read_4_at = channel_x_12.slot(count_x_12 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
+                        float acc_16_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) acc_16_[i_] = acc_6[((i_ & 3))];
+                        uint32_t acc_14_[8];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) acc_14_[i_] = halves(half_of(read_0[(((2 * i_) & 15)) / 2], (((2 * i_) & 15)) % 2), half_of(read_0[(((2 * i_ + 1) & 15)) / 2], (((2 * i_ + 1) & 15)) % 2));
+                        warp_mma<__nv_bfloat16, 1, 1, 4, 2>(acc_16_, read_4, acc_14_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) acc_6[i_] = acc_16_[((i_ & 3))];
+                        await_reads(read_0);
+                        await_reads(read_4);
+                    }
+                }
+                channel_x_12.consumer_release(count_x_12 + n - 1);
+            }
+        }
+        count_x_12 += trips_0;
+        // convert_layout.18 (tests/kernels/ttgir/gram.sm90.ttgir:54:11)
+        {
+            named_barrier_sync(group_1_barrier, 128);
+            if ((thread.warp & 2) == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) store_elements<2>(memory + 3072 + (((i_ * 2) & 1)) * 4 / 64 * 1024 + ((thread.lane & 3) * 2 + (thread.warp & 1) * 8) * 4 / 64 * 1024 + ((((i_ * 2) >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 2 + (thread.warp & 1) * 8) * 4 % 64) ^ (((i_ * 2) & 1)) * 4 % 64), acc_6, i_ * 2);
+            }
+            named_barrier_sync(group_1_barrier, 128);
+            float read_6[2];
+            const uint32_t read_6_at = memory + 3072;
+            #pragma unroll
+            for (int i_ = 0; i_ < 1; ++i_)
+                load_elements<2>(read_6, i_ * 2, read_6_at + (((i_ * 2) & 1)) * 4 / 64 * 1024 + ((thread.lane & 7) * 2) * 4 / 64 * 1024 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 2) * 4 % 64) ^ (((i_ * 2) & 1)) * 4 % 64));
+            #pragma unroll
+            for (int i_ = 0; i_ < 2; ++i_) convert_layout_18[i_] = read_6[((i_ & 1))];
+        }
+        // store (tests/kernels/ttgir/gram.sm90.ttgir:55:5)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 1; ++i_)
+                store_neighbours<2>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 16)) + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2)), convert_layout_18, i_ * 2);
+        }
+    }
+    if (warp_index() - 4 < 4) {
+        if (warp_index() - 4 < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(4);
+            uint32_t count_x_12 = 0;
+            int32_t trips_0 = 0;
+            int32_t muli_1;
+            // muli.1 (tests/kernels/ttgir/gram.sm90.ttgir:18:10)
+            {
+                const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+                muli_1 = get_program_id_0_ * 16;
+            }
+            trips_0 = max(0, (K + 63) / 64);
+            {
+                // gram/for.0: 2 stages, an iteration every 16 cycles
+                const int32_t n = trips_0;
+                int32_t kept_x_12_corner0;
+                {
+                    kept_x_12_corner0 = int32_t(muli_1);
+                }
+                keep(kept_x_12_corner0);
+                if (n >= 1) {
+                    // cycle 0, stage 0: load x_12 (tests/kernels/ttgir/gram.sm90.ttgir:38:15)
+                    channel_x_12.producer_acquire(count_x_12);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x_12.full(count_x_12), 2048);
+                        {
+                            tma_load(channel_x_12.slot(count_x_12), &map_x_12, channel_x_12.full(count_x_12), int32_t(int32_t(0)), int32_t(kept_x_12_corner0));
+                        }
+                    }
+                    auto position_x_12 = channel_x_12.position(count_x_12 + 1);
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load x_12 (tests/kernels/ttgir/gram.sm90.ttgir:38:15)
+                        channel_x_12.producer_acquire(position_x_12);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_12.full(position_x_12), 2048);
+                            {
+                                tma_load(channel_x_12.slot(position_x_12), &map_x_12, channel_x_12.full(position_x_12), int32_t(int32_t((i * 64))), int32_t(kept_x_12_corner0));
+                            }
+                        }
+                        position_x_12.advance();
+                    }
+                }
+            }
+            count_x_12 += trips_0;
+        }
+    }
+}
+
 __global__ void __launch_bounds__(256, 8)
 gram_kernel(__nv_bfloat16* a, float* c, int32_t M, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
@@ -47,20 +206,18 @@ gram_kernel(__nv_bfloat16* a, float* c, int32_t M, int32_t K) {
                     uint32_t read_0[8];
                     const uint32_t read_0_at = channel_x_12.slot(count_x_12);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<1>(read_0, i_ * 1, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 1) * 512) * 2);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = channel_x_12.slot(count_x_12);
+                    for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 2048 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 1) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = channel_x_12.slot(count_x_12);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<1>(read_5, i_ * 1, read_5_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 512 + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * 2);
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     float acc_16_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_16_[i_] = acc_6[((i_ & 3))];
                     uint32_t acc_14_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_14_[i_] = halves(half_of(read_0[(((2 * i_) & 15)) / 2], (((2 * i_) & 15)) % 2), half_of(read_0[(((2 * i_ + 1) & 15)) / 2], (((2 * i_ + 1) & 15)) % 2));
-                    warp_mma<__nv_bfloat16, 1, 1, 4, 2>(acc_16_, read_5, acc_14_);
+                    warp_mma<__nv_bfloat16, 1, 1, 4, 2>(acc_16_, read_4, acc_14_);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_6[i_] = acc_16_[((i_ & 3))];
                 }
@@ -73,20 +230,18 @@ gram_kernel(__nv_bfloat16* a, float* c, int32_t M, int32_t K) {
                         uint32_t read_0[8];
                         const uint32_t read_0_at = channel_x_12.slot(count_x_12 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<1>(read_0, i_ * 1, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 1) * 512) * 2);
-                        uint32_t read_5[16];
-                        const uint32_t read_5_at = channel_x_12.slot(count_x_12 + i);
+                        for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 2048 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 1) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
+                        uint32_t read_4[16];
+                        const uint32_t read_4_at = channel_x_12.slot(count_x_12 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            load_elements<1>(read_5, i_ * 1, read_5_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 512 + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * 2);
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         float acc_16_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_16_[i_] = acc_6[((i_ & 3))];
                         uint32_t acc_14_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_14_[i_] = halves(half_of(read_0[(((2 * i_) & 15)) / 2], (((2 * i_) & 15)) % 2), half_of(read_0[(((2 * i_ + 1) & 15)) / 2], (((2 * i_ + 1) & 15)) % 2));
-                        warp_mma<__nv_bfloat16, 1, 1, 4, 2>(acc_16_, read_5, acc_14_);
+                        warp_mma<__nv_bfloat16, 1, 1, 4, 2>(acc_16_, read_4, acc_14_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_6[i_] = acc_16_[((i_ & 3))];
                     }
@@ -143,7 +298,7 @@ gram_kernel(__nv_bfloat16* a, float* c, int32_t M, int32_t K) {
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 4; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            cp_async<16>(to_ + v_ * 16, ((a + ((muli_1 + int32_t((v_ / 8))) * K)) + (0 + int32_t((v_ % 8 * 8)))));
+                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 2048 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + ((muli_1 + int32_t((v_ / 8))) * K)) + (0 + int32_t((v_ % 8 * 8)))));
                         }
                     }
                     channel_x_12.producer_commit(count_x_12);
@@ -156,7 +311,7 @@ gram_kernel(__nv_bfloat16* a, float* c, int32_t M, int32_t K) {
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 4; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
-                                cp_async<16>(to_ + v_ * 16, ((a + ((muli_1 + int32_t((v_ / 8))) * K)) + ((i * 64) + int32_t((v_ % 8 * 8)))));
+                                cp_async<16>(to_ + v_ % 8 * 16 / 128 * 2048 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((a + ((muli_1 + int32_t((v_ / 8))) * K)) + ((i * 64) + int32_t((v_ % 8 * 8)))));
                             }
                         }
                         channel_x_12.producer_commit(position_x_12);
@@ -172,6 +327,14 @@ gram_kernel(__nv_bfloat16* a, float* c, int32_t M, int32_t K) {
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 gram_launch(__nv_bfloat16* a, float* c, int32_t M, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    CUtensorMap map_x_12;
+    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 8 == 0;
+    by_tma = by_tma && !tensor_map<2>(&map_x_12, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 2)}, {64, 16});
+    if (by_tma) {
+        if (const cudaError_t status = allow_shared_memory<gram_tma_kernel>(5152)) return status;
+        gram_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 160, 5152, stream>>>(map_x_12, a, c, M, K);
+        return cudaGetLastError();
+    }
     if (const cudaError_t status = allow_shared_memory<gram_kernel>(5152)) return status;
     gram_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 5152, stream>>>(a, c, M, K);
     return cudaGetLastError();

@@ -43,10 +43,16 @@ highest_bytes_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, int8_t* a
         named_barrier_sync(group_1_barrier, 256);
         {
             int8_t x_19_[64];
-            #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) x_19_[i_] = (((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) ? *((a + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * 128)) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) : 0);
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) store_elements<2>(channel_x_20.slot(count_x_20) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 15) * 8) * 1 / 128 * 16384 + ((thread.lane & 3) * 2) * 1 / 128 * 16384 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 128 + ((thread.lane & 3) * 2) * 1 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 15) * 8) * 1 % 128), x_19_, i_ * 2);
+            {
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) load_neighbours<16>(x_19_, i_ * 16, ((a + ((muli_1 + int32_t((((i_ * 16) >> 4) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4)) * 128)) + int32_t(((i_ * 16) & 15) + (thread.lane & 7) * 16)), ((muli_1 + int32_t((((i_ * 16) >> 4) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4)) < M));
+            }
+            {
+                uint32_t to_ = channel_x_20.slot(count_x_20);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<16>(to_ + (((i_ * 16) & 15)) * 1 / 128 * 16384 + ((thread.lane & 7) * 16) * 1 / 128 * 16384 + ((((i_ * 16) >> 4) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 16) * 1 % 128) ^ (((i_ * 16) & 15)) * 1 % 128), x_19_, i_ * 16);
+            }
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 256);

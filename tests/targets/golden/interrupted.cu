@@ -43,60 +43,48 @@ interrupted_kernel(__half* a, __half* b, __half* c, float* w, int32_t N, int32_t
         float twill_once0_arg1[32];
         float twill_once1_arg0[32];
         float warp_group_dot_12[32];
-        uint32_t x_13[4][4];
-        uint32_t y_18[4][4];
+        uint32_t x_13[16];
+        uint32_t y_18[16];
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) acc[i_] = 0.0f;
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) more_5[i_] = 0.0f;
         for (int32_t v_i = 0; v_i < N; v_i += 64) {
-            // load.x_13 (tests/kernels/ttgir/interrupted.sm90.ttgir:35:15)
+            // load.x_13 (tests/kernels/ttgir/interrupted.sm90.ttgir:35:155)
             {
                 {
-                    uint32_t words_[4][4] = {};
                     #pragma unroll
-                    for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((a + ((v_i + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
-                    #pragma unroll
-                    for (int g_ = 0; g_ < 4; ++g_) {
-                        transpose_quad(words_[g_]);
-                        x_13[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
-                        x_13[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
-                        x_13[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
-                        x_13[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
-                    }
+                    for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(x_13, i_ * 4, reinterpret_cast<const uint32_t*>(((a + ((v_i + int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))));
                 }
             }
             // store stage.x_14 to x_14
             named_barrier_sync(group_1_barrier, 128);
             {
-                #pragma unroll
-                for (int j = 0; j < 4; ++j)
-                    stmatrix_x4(channel_x_14.slot(count_x_14) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_13[j][0], x_13[j][1], x_13[j][2], x_13[j][3]);
+                {
+                    uint32_t to_ = channel_x_14.slot(count_x_14);
+                    keep(to_);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_13, i_ * 4);
+                }
             }
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 128);
-            // load.y_18 (tests/kernels/ttgir/interrupted.sm90.ttgir:35:542)
+            // load.y_18 (tests/kernels/ttgir/interrupted.sm90.ttgir:35:844)
             {
                 {
-                    uint32_t words_[4][4] = {};
                     #pragma unroll
-                    for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((b + ((v_i + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
-                    #pragma unroll
-                    for (int g_ = 0; g_ < 4; ++g_) {
-                        transpose_quad(words_[g_]);
-                        y_18[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
-                        y_18[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
-                        y_18[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
-                        y_18[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
-                    }
+                    for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(y_18, i_ * 4, reinterpret_cast<const uint32_t*>(((b + ((v_i + int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))));
                 }
             }
             // store stage.y_19 to y_19
             named_barrier_sync(group_1_barrier, 128);
             {
-                #pragma unroll
-                for (int j = 0; j < 4; ++j)
-                    stmatrix_x4(channel_y_19.slot(count_y_19) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), y_18[j][0], y_18[j][1], y_18[j][2], y_18[j][3]);
+                {
+                    uint32_t to_ = channel_y_19.slot(count_y_19);
+                    keep(to_);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), y_18, i_ * 4);
+                }
             }
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 128);

@@ -48,32 +48,26 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         float p_27[64];
         float s_22[64];
         float s_23[64];
-        uint32_t x_17[8][4];
+        uint32_t x_17[32];
         const bool opaque = opaque_false();
-        // load.x_17 (tests/kernels/ttgir/queries.sm90.ttgir:52:13)
+        // load.x_17 (tests/kernels/ttgir/queries.sm90.ttgir:52:159)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 128;
             {
-                uint32_t words_[8][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((q + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 128)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)));
-                #pragma unroll
-                for (int g_ = 0; g_ < 8; ++g_) {
-                    transpose_quad(words_[g_]);
-                    x_17[g_ / 2 * 2 + 0][g_ % 2 + 0] = words_[g_][0];
-                    x_17[g_ / 2 * 2 + 0][g_ % 2 + 2] = words_[g_][1];
-                    x_17[g_ / 2 * 2 + 1][g_ % 2 + 0] = words_[g_][2];
-                    x_17[g_ / 2 * 2 + 1][g_ % 2 + 2] = words_[g_][3];
-                }
+                for (int i_ = 0; i_ < 8; ++i_) load_neighbours<4>(x_17, i_ * 4, reinterpret_cast<const uint32_t*>(((q + ((muli_1 + int32_t((((i_ * 8) >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * 128)) + int32_t(((i_ * 8) & 7) + (thread.lane & 15) * 8))));
             }
         }
         // store stage.x_18 to x_18
         named_barrier_sync(group_1_barrier, 256);
         {
-            #pragma unroll
-            for (int j = 0; j < 8; ++j)
-                stmatrix_x4(channel_x_18.slot(count_x_18) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_17[j][0], x_17[j][1], x_17[j][2], x_17[j][3]);
+            {
+                uint32_t to_ = channel_x_18.slot(count_x_18);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 15) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 7) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_17, i_ * 4);
+            }
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 256);

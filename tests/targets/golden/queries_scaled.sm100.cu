@@ -77,8 +77,10 @@ queries_scaled_tma_kernel(const __grid_constant__ CUtensorMap map_y_48, const __
         {
             const int32_t x_ = int32_t(blockIdx.x);
             x_4 = x_ * 128;
-            #pragma unroll
-            for (int i_ = 0; i_ < 128; ++i_) x_23[i_] = *(((q + ((x_4 + int32_t(((i_ >> 4) & 7) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 128)) + int32_t((i_ & 15) + (thread.lane & 7) * 16)));
+            {
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) load_neighbours<16>(x_23, i_ * 16, ((q + ((x_4 + int32_t((((i_ * 16) >> 4) & 7) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 128)) + int32_t(((i_ * 16) & 15) + (thread.lane & 7) * 16)));
+            }
         }
         // store stage.x_24 to x_24
         channel_x_24.producer_acquire(count_x_24);
@@ -704,8 +706,10 @@ queries_scaled_kernel(__nv_fp8_e4m3* q, __nv_fp8_e4m3* k, __nv_fp8_e4m3* v, int8
         {
             const int32_t x_ = int32_t(blockIdx.x);
             x_4 = x_ * 128;
-            #pragma unroll
-            for (int i_ = 0; i_ < 128; ++i_) x_23[i_] = *(((q + ((x_4 + int32_t(((i_ >> 4) & 7) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 128)) + int32_t((i_ & 15) + (thread.lane & 7) * 16)));
+            {
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) load_neighbours<16>(x_23, i_ * 16, ((q + ((x_4 + int32_t((((i_ * 16) >> 4) & 7) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 128)) + int32_t(((i_ * 16) & 15) + (thread.lane & 7) * 16)));
+            }
         }
         // store stage.x_24 to x_24
         channel_x_24.producer_acquire(count_x_24);

@@ -89,8 +89,10 @@ scaled_columns_tma_kernel(const __grid_constant__ CUtensorMap map_load_48, const
         // convert_layout.42 (tests/kernels/ttgir/scaled_columns.sm90.ttgir:85:11)
         {
             float column_5_[16];
-            #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) column_5_[i_] = (((muli_12 + int32_t((i_ & 1) + ((i_ >> 1) & 7) * 8 + (thread.lane & 3) * 2)) < N) ? *(scales + (muli_12 + int32_t((i_ & 1) + ((i_ >> 1) & 7) * 8 + (thread.lane & 3) * 2))) : 0);
+            {
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) load_neighbours<2>(column_5_, i_ * 2, (scales + (muli_12 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8 + (thread.lane & 3) * 2))), ((muli_12 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8 + (thread.lane & 3) * 2)) < N));
+            }
             float mulf_41_[32];
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) mulf_41_[i_] = (acc_6[i_] * column_5_[(((i_ / 4 * 2 + i_ % 2) & 15))]);
@@ -340,8 +342,10 @@ scaled_columns_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, 
         // convert_layout.42 (tests/kernels/ttgir/scaled_columns.sm90.ttgir:85:11)
         {
             float column_5_[16];
-            #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) column_5_[i_] = (((muli_12 + int32_t((i_ & 1) + ((i_ >> 1) & 7) * 8 + (thread.lane & 3) * 2)) < N) ? *(scales + (muli_12 + int32_t((i_ & 1) + ((i_ >> 1) & 7) * 8 + (thread.lane & 3) * 2))) : 0);
+            {
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) load_neighbours<2>(column_5_, i_ * 2, (scales + (muli_12 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8 + (thread.lane & 3) * 2))), ((muli_12 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 7) * 8 + (thread.lane & 3) * 2)) < N));
+            }
             float mulf_41_[32];
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) mulf_41_[i_] = (acc_6[i_] * column_5_[(((i_ / 4 * 2 + i_ % 2) & 15))]);

@@ -75,13 +75,13 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
         float acc[32];
         float convert_layout_12[32];
         float convert_layout_15[2];
-        float total_10[16];
-        uint32_t total_20[4][4];
-        __nv_bfloat16 total_21[16];
-        float total_22[16];
+        float total_10[8];
+        uint32_t total_20[16];
+        __nv_bfloat16 total_21[8];
+        float total_22[8];
         const bool opaque = opaque_false();
         #pragma unroll
-        for (int i_ = 0; i_ < 16; ++i_) total_10[i_] = 0.0f;
+        for (int i_ = 0; i_ < 8; ++i_) total_10[i_] = 0.0f;
         trips_0 = max(0, (K + 63) / 64);
         {
             // tallied/for.0: 2 stages, an iteration every 448 cycles
@@ -90,18 +90,22 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
                 channel_x_16_y_19.consumer_wait(count_x_16_y_19);
                 // cycle 94, stage 0: mul.total_20 (tests/kernels/ttgir/tallied.sm90.ttgir:47:19)
                 {
-                    uint32_t read_0[4][4];
-                    const uint32_t read_0_at = channel_x_16_y_19.slot(count_x_16_y_19);
+                    uint32_t read_0[16];
+                    uint32_t read_0_at = channel_x_16_y_19.slot(count_x_16_y_19);
+                    keep(read_0_at);
                     #pragma unroll
-                    for (int j = 0; j < 4; ++j) ldmatrix_x4(read_0[j], read_0_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                    uint32_t read_4[4][4];
-                    const uint32_t read_4_at = channel_x_16_y_19.slot(count_x_16_y_19) + 8192;
+                    for (int i_ = 0; i_ < 4; ++i_)
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
+                    uint32_t read_6[16];
+                    uint32_t read_6_at = channel_x_16_y_19.slot(count_x_16_y_19) + 8192;
+                    keep(read_6_at);
                     #pragma unroll
-                    for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+                    for (int i_ = 0; i_ < 4; ++i_)
+                        load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_20[i_ / 4][i_ % 4] = multiply_bf16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                    for (int i_ = 0; i_ < 16; ++i_) total_20[i_] = multiply_bf16x2(halves(half_of(read_0[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(read_0[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), halves(half_of(read_6[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(read_6[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)));
                     await_reads(read_0);
-                    await_reads(read_4);
+                    await_reads(read_6);
                 }
                 // cycle 112, stage 0: dot.acc_26 (tests/kernels/ttgir/tallied.sm90.ttgir:57:17)
                 {
@@ -117,54 +121,57 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
                 // cycle 142, stage 0: reduce_sum.total_21 (tests/kernels/ttgir/tallied.sm90.ttgir:48:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_21[i_] = 0.0f;
+                    for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_21[i_ / 4 * 2 + i_ % 2] = __hadd_rn(total_21[i_ / 4 * 2 + i_ % 2], bf16_of(total_20[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    for (int i_ = 0; i_ < 32; ++i_) total_21[((i_ & 7))] = __hadd_rn(total_21[((i_ & 7))], bf16_of(total_20[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        for (int lanes = 4; lanes <= 16; lanes *= 2)
-                            total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], lanes)));
+                    for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 8)));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 16)));
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        if (thread.lane < 4) shared_at<__nv_bfloat16>(memory + 65536 + (thread.row / 16 % 4 * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16)) = total_21[i_];
+                    for (int i_ = 0; i_ < 8; ++i_) shared_at<__nv_bfloat16>(memory + 65536 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16)) = total_21[i_];
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) {
+                    for (int i_ = 0; i_ < 8; ++i_) {
                         total_21[i_] = 0.0f;
-                        for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16))));
+                        for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16))));
                     }
                 }
                 // cycle 345, stage 0: ext.total_22 (tests/kernels/ttgir/tallied.sm90.ttgir:53:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_22[i_] = float(total_21[i_]);
+                    for (int i_ = 0; i_ < 8; ++i_) total_22[i_] = float(total_21[((i_ & 7))]);
                 }
                 // cycle 386, stage 0: add.total_23 (tests/kernels/ttgir/tallied.sm90.ttgir:54:19)
                 {
-                    float total_23_[16];
+                    float total_23_[8];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_23_[i_] = (total_10[i_] + total_22[i_]);
+                    for (int i_ = 0; i_ < 8; ++i_) total_23_[i_] = (total_10[((i_ & 7))] + total_22[((i_ & 7))]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_10[i_] = total_23_[i_];
+                    for (int i_ = 0; i_ < 8; ++i_) total_10[i_] = total_23_[((i_ & 7))];
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
                     channel_x_16_y_19.consumer_wait(count_x_16_y_19 + i);
                     // cycle 94, stage 0: mul.total_20 (tests/kernels/ttgir/tallied.sm90.ttgir:47:19)
                     {
-                        uint32_t read_0[4][4];
-                        const uint32_t read_0_at = channel_x_16_y_19.slot(count_x_16_y_19 + i);
+                        uint32_t read_0[16];
+                        uint32_t read_0_at = channel_x_16_y_19.slot(count_x_16_y_19 + i);
+                        keep(read_0_at);
                         #pragma unroll
-                        for (int j = 0; j < 4; ++j) ldmatrix_x4(read_0[j], read_0_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                        uint32_t read_4[4][4];
-                        const uint32_t read_4_at = channel_x_16_y_19.slot(count_x_16_y_19 + i) + 8192;
+                        for (int i_ = 0; i_ < 4; ++i_)
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
+                        uint32_t read_6[16];
+                        uint32_t read_6_at = channel_x_16_y_19.slot(count_x_16_y_19 + i) + 8192;
+                        keep(read_6_at);
                         #pragma unroll
-                        for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+                        for (int i_ = 0; i_ < 4; ++i_)
+                            load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_20[i_ / 4][i_ % 4] = multiply_bf16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                        for (int i_ = 0; i_ < 16; ++i_) total_20[i_] = multiply_bf16x2(halves(half_of(read_0[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(read_0[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), halves(half_of(read_6[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(read_6[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)));
                         await_reads(read_0);
-                        await_reads(read_4);
+                        await_reads(read_6);
                     }
                     // cycle 112, stage 0: dot.acc_26 (tests/kernels/ttgir/tallied.sm90.ttgir:57:17)
                     {
@@ -183,36 +190,35 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
                     // cycle 142, stage 0: reduce_sum.total_21 (tests/kernels/ttgir/tallied.sm90.ttgir:48:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_21[i_] = 0.0f;
+                        for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_21[i_ / 4 * 2 + i_ % 2] = __hadd_rn(total_21[i_ / 4 * 2 + i_ % 2], bf16_of(total_20[i_ / 8][i_ / 2 % 4], i_ % 2));
+                        for (int i_ = 0; i_ < 32; ++i_) total_21[((i_ & 7))] = __hadd_rn(total_21[((i_ & 7))], bf16_of(total_20[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            for (int lanes = 4; lanes <= 16; lanes *= 2)
-                                total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], lanes)));
+                        for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 8)));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 16)));
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            if (thread.lane < 4) shared_at<__nv_bfloat16>(memory + 65536 + (thread.row / 16 % 4 * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16)) = total_21[i_];
+                        for (int i_ = 0; i_ < 8; ++i_) shared_at<__nv_bfloat16>(memory + 65536 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16)) = total_21[i_];
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) {
+                        for (int i_ = 0; i_ < 8; ++i_) {
                             total_21[i_] = 0.0f;
-                            for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16))));
+                            for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16))));
                         }
                     }
                     // cycle 345, stage 0: ext.total_22 (tests/kernels/ttgir/tallied.sm90.ttgir:53:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_22[i_] = float(total_21[i_]);
+                        for (int i_ = 0; i_ < 8; ++i_) total_22[i_] = float(total_21[((i_ & 7))]);
                     }
                     // cycle 386, stage 0: add.total_23 (tests/kernels/ttgir/tallied.sm90.ttgir:54:19)
                     {
-                        float total_23_[16];
+                        float total_23_[8];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_23_[i_] = (total_10[i_] + total_22[i_]);
+                        for (int i_ = 0; i_ < 8; ++i_) total_23_[i_] = (total_10[((i_ & 7))] + total_22[((i_ & 7))]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_10[i_] = total_23_[i_];
+                        for (int i_ = 0; i_ < 8; ++i_) total_10[i_] = total_23_[((i_ & 7))];
                     }
                 }
                 wgmma_wait<0>();
@@ -245,8 +251,8 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                if (thread.row == 0) shared_at<float>(memory + 65536 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float)) = total_10[i_];
+            for (int i_ = 0; i_ < 8; ++i_)
+                if ((thread.lane & 24) == 0 && (thread.warp & 3) == 0) shared_at<float>(memory + 65536 + ((i_ & 7) + (thread.lane & 7) * 8) * sizeof(float)) = total_10[((i_ & 7))];
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) convert_layout_15[i_] = shared_at<float>(memory + 65536 + int32_t(thread.row + 8 * i_) * sizeof(float));
@@ -351,13 +357,13 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
         float acc[32];
         float convert_layout_12[32];
         float convert_layout_15[2];
-        float total_10[16];
-        uint32_t total_20[4][4];
-        __nv_bfloat16 total_21[16];
-        float total_22[16];
+        float total_10[8];
+        uint32_t total_20[16];
+        __nv_bfloat16 total_21[8];
+        float total_22[8];
         const bool opaque = opaque_false();
         #pragma unroll
-        for (int i_ = 0; i_ < 16; ++i_) total_10[i_] = 0.0f;
+        for (int i_ = 0; i_ < 8; ++i_) total_10[i_] = 0.0f;
         trips_0 = max(0, (K + 63) / 64);
         {
             // tallied/for.0: 2 stages, an iteration every 448 cycles
@@ -367,16 +373,20 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                 fence_async_shared();
                 // cycle 94, stage 0: mul.total_20 (tests/kernels/ttgir/tallied.sm90.ttgir:47:19)
                 {
-                    uint32_t read_0[4][4];
-                    const uint32_t read_0_at = channel_x_16_y_19.slot(count_x_16_y_19);
+                    uint32_t read_0[16];
+                    uint32_t read_0_at = channel_x_16_y_19.slot(count_x_16_y_19);
+                    keep(read_0_at);
                     #pragma unroll
-                    for (int j = 0; j < 4; ++j) ldmatrix_x4(read_0[j], read_0_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                    uint32_t read_4[4][4];
-                    const uint32_t read_4_at = channel_x_16_y_19.slot(count_x_16_y_19) + 8192;
+                    for (int i_ = 0; i_ < 4; ++i_)
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
+                    uint32_t read_6[16];
+                    uint32_t read_6_at = channel_x_16_y_19.slot(count_x_16_y_19) + 8192;
+                    keep(read_6_at);
                     #pragma unroll
-                    for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+                    for (int i_ = 0; i_ < 4; ++i_)
+                        load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_20[i_ / 4][i_ % 4] = multiply_bf16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                    for (int i_ = 0; i_ < 16; ++i_) total_20[i_] = multiply_bf16x2(halves(half_of(read_0[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(read_0[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), halves(half_of(read_6[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(read_6[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)));
                 }
                 // cycle 112, stage 0: dot.acc_26 (tests/kernels/ttgir/tallied.sm90.ttgir:57:17)
                 {
@@ -392,36 +402,35 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                 // cycle 142, stage 0: reduce_sum.total_21 (tests/kernels/ttgir/tallied.sm90.ttgir:48:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_21[i_] = 0.0f;
+                    for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_21[i_ / 4 * 2 + i_ % 2] = __hadd_rn(total_21[i_ / 4 * 2 + i_ % 2], bf16_of(total_20[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    for (int i_ = 0; i_ < 32; ++i_) total_21[((i_ & 7))] = __hadd_rn(total_21[((i_ & 7))], bf16_of(total_20[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        for (int lanes = 4; lanes <= 16; lanes *= 2)
-                            total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], lanes)));
+                    for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 8)));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 16)));
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        if (thread.lane < 4) shared_at<__nv_bfloat16>(memory + 65536 + (thread.row / 16 % 4 * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16)) = total_21[i_];
+                    for (int i_ = 0; i_ < 8; ++i_) shared_at<__nv_bfloat16>(memory + 65536 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16)) = total_21[i_];
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) {
+                    for (int i_ = 0; i_ < 8; ++i_) {
                         total_21[i_] = 0.0f;
-                        for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16))));
+                        for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16))));
                     }
                 }
                 // cycle 345, stage 0: ext.total_22 (tests/kernels/ttgir/tallied.sm90.ttgir:53:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_22[i_] = float(total_21[i_]);
+                    for (int i_ = 0; i_ < 8; ++i_) total_22[i_] = float(total_21[((i_ & 7))]);
                 }
                 // cycle 386, stage 0: add.total_23 (tests/kernels/ttgir/tallied.sm90.ttgir:54:19)
                 {
-                    float total_23_[16];
+                    float total_23_[8];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_23_[i_] = (total_10[i_] + total_22[i_]);
+                    for (int i_ = 0; i_ < 8; ++i_) total_23_[i_] = (total_10[((i_ & 7))] + total_22[((i_ & 7))]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_10[i_] = total_23_[i_];
+                    for (int i_ = 0; i_ < 8; ++i_) total_10[i_] = total_23_[((i_ & 7))];
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -429,16 +438,20 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                     fence_async_shared();
                     // cycle 94, stage 0: mul.total_20 (tests/kernels/ttgir/tallied.sm90.ttgir:47:19)
                     {
-                        uint32_t read_0[4][4];
-                        const uint32_t read_0_at = channel_x_16_y_19.slot(count_x_16_y_19 + i);
+                        uint32_t read_0[16];
+                        uint32_t read_0_at = channel_x_16_y_19.slot(count_x_16_y_19 + i);
+                        keep(read_0_at);
                         #pragma unroll
-                        for (int j = 0; j < 4; ++j) ldmatrix_x4(read_0[j], read_0_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                        uint32_t read_4[4][4];
-                        const uint32_t read_4_at = channel_x_16_y_19.slot(count_x_16_y_19 + i) + 8192;
+                        for (int i_ = 0; i_ < 4; ++i_)
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
+                        uint32_t read_6[16];
+                        uint32_t read_6_at = channel_x_16_y_19.slot(count_x_16_y_19 + i) + 8192;
+                        keep(read_6_at);
                         #pragma unroll
-                        for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+                        for (int i_ = 0; i_ < 4; ++i_)
+                            load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_20[i_ / 4][i_ % 4] = multiply_bf16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                        for (int i_ = 0; i_ < 16; ++i_) total_20[i_] = multiply_bf16x2(halves(half_of(read_0[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(read_0[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), halves(half_of(read_6[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(read_6[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)));
                     }
                     // cycle 112, stage 0: dot.acc_26 (tests/kernels/ttgir/tallied.sm90.ttgir:57:17)
                     {
@@ -457,36 +470,35 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                     // cycle 142, stage 0: reduce_sum.total_21 (tests/kernels/ttgir/tallied.sm90.ttgir:48:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_21[i_] = 0.0f;
+                        for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_21[i_ / 4 * 2 + i_ % 2] = __hadd_rn(total_21[i_ / 4 * 2 + i_ % 2], bf16_of(total_20[i_ / 8][i_ / 2 % 4], i_ % 2));
+                        for (int i_ = 0; i_ < 32; ++i_) total_21[((i_ & 7))] = __hadd_rn(total_21[((i_ & 7))], bf16_of(total_20[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            for (int lanes = 4; lanes <= 16; lanes *= 2)
-                                total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], lanes)));
+                        for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 8)));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 16)));
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            if (thread.lane < 4) shared_at<__nv_bfloat16>(memory + 65536 + (thread.row / 16 % 4 * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16)) = total_21[i_];
+                        for (int i_ = 0; i_ < 8; ++i_) shared_at<__nv_bfloat16>(memory + 65536 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16)) = total_21[i_];
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) {
+                        for (int i_ = 0; i_ < 8; ++i_) {
                             total_21[i_] = 0.0f;
-                            for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16))));
+                            for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16))));
                         }
                     }
                     // cycle 345, stage 0: ext.total_22 (tests/kernels/ttgir/tallied.sm90.ttgir:53:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_22[i_] = float(total_21[i_]);
+                        for (int i_ = 0; i_ < 8; ++i_) total_22[i_] = float(total_21[((i_ & 7))]);
                     }
                     // cycle 386, stage 0: add.total_23 (tests/kernels/ttgir/tallied.sm90.ttgir:54:19)
                     {
-                        float total_23_[16];
+                        float total_23_[8];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_23_[i_] = (total_10[i_] + total_22[i_]);
+                        for (int i_ = 0; i_ < 8; ++i_) total_23_[i_] = (total_10[((i_ & 7))] + total_22[((i_ & 7))]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_10[i_] = total_23_[i_];
+                        for (int i_ = 0; i_ < 8; ++i_) total_10[i_] = total_23_[((i_ & 7))];
                     }
                 }
                 wgmma_wait<0>();
@@ -519,8 +531,8 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                if (thread.row == 0) shared_at<float>(memory + 65536 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float)) = total_10[i_];
+            for (int i_ = 0; i_ < 8; ++i_)
+                if ((thread.lane & 24) == 0 && (thread.warp & 3) == 0) shared_at<float>(memory + 65536 + ((i_ & 7) + (thread.lane & 7) * 8) * sizeof(float)) = total_10[((i_ & 7))];
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) convert_layout_15[i_] = shared_at<float>(memory + 65536 + int32_t(thread.row + 8 * i_) * sizeof(float));

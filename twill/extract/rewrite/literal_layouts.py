@@ -29,6 +29,7 @@ from twill.ir.loop import (
     Op,
     Slice,
     Tensor,
+    Type,
     Value,
     users_of,
 )
@@ -38,8 +39,8 @@ from twill.ops.row import Role
 from twill.ops.table import role
 from twill.ops.values import element
 
-WARP_MMA = 2
-"""Major version of the layouts of MMAs by one warp (mma.sync)."""
+WARP_MMA, WARPGROUP_MMA = 2, 3
+"""Major versions of the layouts of MMAs by one warp (mma.sync) and by four (wgmma)."""
 ONE_WARP = NvidiaMma((WARP_MMA, 0), (1, 1), (16, 8))
 """How one warp holds tiles that may be held otherwise than they are laid out."""
 _RELYING: tuple[Role, ...] = ("join", "split", "unpack", "reshape", "transpose")
@@ -75,7 +76,7 @@ def _wanted(module: Module) -> frozenset[Encoding | None]:
     broadcast a column to a tile in another layout, where threads hold the same rows in both."""
     buffered, ops = _buffered(module), [op for function in module.functions for op in function.walk()]
     wanted = frozenset(root(encoding) for op in ops for encoding in _needed(op, buffered))
-    wanted |= _reduced_sooner(ops) if module.num_warps == 1 else frozenset()
+    wanted |= _reduced_sooner(ops, module.num_warps)
     wanted |= _divided_by_few(ops)
     wanted |= _stored_in_rows(ops)
     pairs = [frozenset(map(_root, (op.operands[0], op.result))) for op in ops if role(op) in _VIEWS]
@@ -84,19 +85,37 @@ def _wanted(module: Module) -> frozenset[Encoding | None]:
     return wanted
 
 
-def _reduced_sooner(ops: Sequence[Op]) -> frozenset[Encoding | None]:
-    """The layouts of tiles that a warp reduces with fewer exchanges between lanes than as an MMA has them.
-    (fla's merge_16x16_to_64x64_inverse_kernel reduces rows of eight lanes as an MMA has them, with 12
-    exchanges in an iteration, of four as it is laid out, with 4.)"""
-    counts = Counter[Encoding]()
+def _reduced_sooner(ops: Sequence[Op], warps: int) -> frozenset[Encoding | None]:
+    """The layouts of tiles that warps reduce with fewer exchanges than as an MMA has them. (fla's
+    merge_16x16_to_64x64_inverse_kernel reduces rows of eight lanes as an MMA has them, with 12 exchanges in
+    an iteration, of four as it is laid out, with 4; the columns of a tile of 128 rows are in all eight warps
+    of an MMA, and in one as Sparse-VideoGen's k-means lays it out.) Of several warps, of which an exchange
+    takes shared memory, only those of tiles that go to no other layout as a whole."""
+    counts, moved = Counter[Encoding](), set[Encoding | None]()
     for op in ops:
+        if role(op) == "layout" and warps > 1:
+            moved |= {_root(value) for value in (*op.operands, *op.results) if _wide(value.type)}
         tile = op.operands[0].type if role(op) == "reduce" else None
         if isinstance(tile, Tensor) and isinstance(tile.encoding, Blocked) and len(tile.shape) == 2:
-            laid, held = (distribution(one, tile.shape) for one in (tile.encoding, ONE_WARP))
+            laid, held = distribution(tile.encoding, tile.shape), _as_accumulator(tile.shape, warps)
             if laid is not None and held is not None:
                 axis = axis_of(op)
                 counts[tile.encoding] += _exchanges(held, axis) - _exchanges(laid, axis)
-    return frozenset(encoding for encoding, saved in counts.items() if saved > 0)
+    return frozenset(encoding for encoding, saved in counts.items() if saved > 0) - moved
+
+
+def _wide(type: Type) -> bool:
+    """Whether a tile has several rows and columns."""
+    return isinstance(type, Tensor) and sum(size > 1 for size in type.shape) > 1
+
+
+def _as_accumulator(shape: tuple[int, ...], warps: int) -> Distribution | None:
+    """As warps hold a tile, which go as far down its rows as these go."""
+    if warps == 1:
+        return distribution(ONE_WARP, shape)
+    down = max(1, min(warps, shape[0] // 16))
+    columns = max(8, shape[1] // (warps // down))
+    return distribution(NvidiaMma((WARPGROUP_MMA, 0), (down, warps // down), (16, columns)), shape)
 
 
 def _stored_in_rows(ops: Sequence[Op]) -> frozenset[Encoding | None]:
@@ -153,7 +172,7 @@ def _divided_by_few(ops: Sequence[Op]) -> frozenset[Encoding | None]:
     by what is no constant. The vectors that follow pass through shared memory once."""
     makers = makers_of(ops)
     tiles = [value.type for op in ops for value in op.results if isinstance(value.type, Tensor)]
-    wide = {root(tile.encoding) for tile in tiles if sum(size > 1 for size in tile.shape) > 1}
+    wide = {root(tile.encoding) for tile in tiles if _wide(tile)}
     divisions = [op for op in ops if role(op) in ("remainder", "divide") and not _by_constant(makers, op)]
     found = (op.result.type for op in divisions)
     return frozenset(root(one.encoding) for one in found if isinstance(one, Tensor) and _shared(one)) - wide
@@ -178,8 +197,11 @@ def _shared(tile: Tensor) -> bool:
 
 
 def _exchanges(held: Distribution, axis: int) -> int:
-    """Of a thread between the lanes of a warp, for a reduction along an axis."""
-    return held.lanes_along(axis) * held.serial_along(1 - axis)
+    """Of a thread for a reduction along an axis: between the lanes of a warp, and, where warps share a row,
+    what it leaves for the others and reads of each."""
+    warps = 1 << held.warps_along(axis)
+    through_memory = 1 + warps if warps > 1 else 0
+    return (held.lanes_along(axis) + through_memory) * held.serial_along(1 - axis)
 
 
 def _root(value: Value) -> Encoding | None:
@@ -291,12 +313,17 @@ def _edit(module: Module, name: str) -> Edit:
     )
     encoding = module.encodings[name]
     assert _expressible(encoding)
+    return Edit(begin, module.text.index("\n", begin), exact_text(encoding))
+
+
+def exact_text(encoding: Blocked | Linear | NvidiaMma) -> str:
+    """A layout as an exact linear one."""
     made = encoding if isinstance(encoding, Linear) else bases(encoding)
     fields = ", ".join(
         f"{key} = {_text(bits)}"
         for key, bits in (("register", made.register), ("lane", made.lane), ("warp", made.warp))
     )
-    return Edit(begin, module.text.index("\n", begin), f"#ttg.linear<{{{fields}, block = [], exact = true}}>")
+    return f"#ttg.linear<{{{fields}, block = [], exact = true}}>"
 
 
 def _text(bits: Bases) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from twill.extract.dependence.loops import LOOPS
 from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
+from twill.ir.distribution import distribution
 from twill.ir.loop import Block, DotOperand, Function, MemDesc, Module, NvidiaMma, Op, Tensor, Token, Value
 from twill.ir.slicing import all_operands, backward_slice
 from twill.ops.row import Role
@@ -23,6 +24,8 @@ _MMAS: frozenset[Role] = frozenset({"wgmma", "dot", "tensor_memory_mma"})
 WARPGROUPS = 3
 """The version of the MMAs of warpgroups: its operands in registers are in one thread each."""
 TOKEN = "!ttg.async.token"
+REGISTERS = 255
+"""That a thread can have (CUDA C++ Programming Guide, compute capabilities)."""
 _VIEWS: frozenset[Role] = frozenset({"buffer_transpose", "buffer_reshape"})
 _LOADS: frozenset[Role] = frozenset({"pointer_load", "tma_load"})
 
@@ -43,7 +46,7 @@ def _stretches(function: Function) -> Iterator[tuple[tuple[Op, ...], Op]]:
     """Operations that follow each other outside of innermost loops, from the first tile of an MMA to the last
     MMA, or to where its result is loaded from tensor memory; and the operation behind them."""
     for block in function.body.blocks if function.body else ():
-        for straight in _straight(block):
+        for straight in (part for whole in _straight(block) for part in _fitting(whole)):
             stretch = _around_mmas(straight[:-1])
             if stretch:
                 yield stretch, straight[len(straight) - straight[::-1].index(stretch[-1])]
@@ -63,6 +66,33 @@ def _straight(block: Block) -> Iterator[tuple[Op, ...]]:
             for inner in (block for region in op.regions for block in region.blocks):
                 yield from _straight(inner)
     yield tuple(run)
+
+
+def _fitting(straight: tuple[Op, ...]) -> Iterator[tuple[Op, ...]]:
+    """A stretch whole, or cut behind stores where a thread has no registers for all accumulators at once and
+    no MMA behind the store follows from one before it; each part with the operation behind it. (vLLM's
+    relative projections: four products with a common operand, each of which is stored.)"""
+    if sum(_registers(op) for op in straight if role(op) in _MMAS) <= REGISTERS:
+        yield straight
+        return
+    begin, made = 0, set[int]()
+    for i, op in enumerate(straight[:-1]):
+        if role(op) in _MMAS or any(value.id in made for value in all_operands(op)):
+            made |= {value.id for value in op.results}
+        behind = [one for one in straight[i + 1 :] if role(one) in _MMAS]
+        needed = _needed(straight[i + 1 :], behind)
+        used = {v.id for one in straight[i + 1 :] if one.index in needed for v in all_operands(one)}
+        if role(op) == "pointer_store" and made and behind and not used & made:
+            yield straight[begin : i + 2]
+            begin, made = i + 1, set[int]()
+    yield straight[begin:]
+
+
+def _registers(op: Op) -> int:
+    """Of a thread, for what an MMA adds to."""
+    kind = op.result.type if op.results else None
+    found = distribution(kind.encoding, kind.shape) if isinstance(kind, Tensor) else None
+    return found.per_thread if found else 0
 
 
 def _around_mmas(straight: tuple[Op, ...]) -> tuple[Op, ...]:

@@ -14,6 +14,7 @@ from twill.extract.rewrite.copied_loads import copied_loads
 from twill.extract.rewrite.device_maps import on_the_device
 from twill.extract.rewrite.early_loads import loaded_early
 from twill.extract.rewrite.early_return import structured
+from twill.extract.rewrite.exchanged_once import exchanged_once
 from twill.extract.rewrite.fewer_warps import lessened, needed_warps
 from twill.extract.rewrite.flattened_loops import unflattened
 from twill.extract.rewrite.fresh_accumulators import fresh
@@ -39,6 +40,7 @@ from twill.extract.rewrite.shared_operands import staged_operands
 from twill.extract.rewrite.shared_scales import shared_scales
 from twill.extract.rewrite.single_iteration import in_loops
 from twill.extract.rewrite.split_branches import split_branches
+from twill.extract.rewrite.staged_loads import staged_loads
 from twill.extract.rewrite.staged_tiles import staged_tiles
 from twill.extract.rewrite.stored_values import forwarded
 from twill.extract.rewrite.tensor_copies import without_tensor_copies
@@ -76,6 +78,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         in_registers,
         narrowed,
         extremes_narrowed,
+        exchanged_once,
         # MMAs
         carried_as_computed,
         staged_operands,
@@ -108,6 +111,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         on_the_device,
         # tiles that are held as they are laid out, or in shared memory
         partial(_laid_out, everywhere=everywhere),
+        staged_loads,
         staged_tiles,
     )
 

@@ -146,12 +146,9 @@ def vector_load(scope: Scope, op: Op, name: str) -> list[str] | None:
 
 def _neighbours_loaded(scope: Scope, op: Op, name: str, form: Spread) -> list[str] | None:
     """Of a tile that threads hold as it is laid out: elements side by side in one load."""
-    pointers, *rest = op.operands
-    kind = op.result.type
+    rest, kind = op.operands[1:], op.result.type
     assert isinstance(kind, Tensor)
-    size, axis = bits(kind.dtype) // 8, len(kind.shape) - 1
-    together = moved_together(pointer_analysis(scope.program.function), pointers, rest[:1], axis)
-    many = form.neighbours(axis, together // size) if size in (2, 4, 8) else 1
+    many = max(_side_by_side(scope, op, form, axis) for axis in range(len(kind.shape)))
     if many == 1 or (len(rest) > 1 and not _zero(scope, rest[1])):
         return None
     first = form.point(f"(i_ * {many})")
@@ -160,6 +157,17 @@ def _neighbours_loaded(scope: Scope, op: Op, name: str, form: Spread) -> list[st
     begin = f"reinterpret_cast<const uint32_t*>({pointer})" if packed(kind) else pointer
     load = f"load_neighbours<{words}>({', '.join((name, f'i_ * {words}', begin, *masks))});"
     return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {load}"]
+
+
+def _side_by_side(scope: Scope, op: Op, form: Spread, axis: int) -> int:
+    """How many elements along an axis a thread loads in one access of whole words."""
+    pointers, *rest = op.operands
+    size = bits(op.result.type.dtype) // 8 if isinstance(op.result.type, Tensor) else 0
+    if size not in (1, 2, 4, 8):
+        return 1
+    together = moved_together(pointer_analysis(scope.program.function), pointers, rest[:1], axis)
+    many = form.neighbours(axis, together // size)
+    return many if many * size % 4 == 0 else 1
 
 
 def _zero(scope: Scope, value: Value) -> bool:
