@@ -15,7 +15,7 @@ from twill.ir.schedule import Group
 from twill.ops.table import role
 from twill.targets.cuda.tiled_form import tiled_form
 from twill.warp import residency
-from twill.warp.block_memory import paced
+from twill.warp.block_memory import Paced, paced
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import read
 from twill.warp.footprint import Footprint
@@ -282,9 +282,22 @@ def test_two_slots_where_half_as_many_blocks_are_as_fast(cycles: float, fewer: i
         object.__setattr__(made, "plans", plans[blocks])
         return made
 
-    found = paced([(100.0, laid_out(8), 8), (cycles, laid_out(fewer), fewer)])
+    found = paced([Paced(laid_out(8), 8, 100.0, 900.0), Paced(laid_out(fewer), fewer, cycles, 900.0)])
     assert found[0].plans[0].depth == slots
     assert found[1] == (fewer if slots == 2 else 8)
+
+
+@pytest.mark.parametrize(
+    ("fewer", "cycles", "alone", "blocks"),
+    [(7, 100.0, 500.0, 7), (7, 100.0, 900.0, 8), (7, 101.0, 500.0, 8), (6, 100.0, 500.0, 8)],
+)
+def test_hardly_fewer_blocks_that_wait_less_by_themselves(
+    fewer: int, cycles: float, alone: float, blocks: int
+) -> None:
+    """A grid may have fewer thread blocks than SMs hold, which hide less for each other."""
+    memory = object.__new__(SharedMemoryPlan)
+    object.__setattr__(memory, "plans", [ChannelPlan("x", 0, (0,), (TILE,), "cp_async", 2, ((),))])
+    assert paced([Paced(memory, 8, 100.0, 900.0), Paced(memory, fewer, cycles, alone)])[1] == blocks
 
 
 def test_one_slot_that_holds_all_of_a_block_is_waited_for_once() -> None:

@@ -5,7 +5,7 @@ number, and the launch in which TMA lets an SM hold more. `residency` has the ru
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from twill.diagnostics import TwillError
 from twill.ir.channels import CLAIMS
@@ -32,6 +32,7 @@ from twill.warp.residency import (
     shared_bytes,
     tiles_and_vectors,
     waits_for_each,
+    without_others,
 )
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 from twill.warp.target import Target
@@ -42,6 +43,12 @@ ONE_SLOT = 1.1
 wait for each tile that they read: a grid may have fewer blocks than an SM holds, or end with fewer. (On an
 H200 an int8 product of 16 rows in 512 thread blocks of one slot took 1.8 times as long as in Triton's of two;
 15 of 16 kernels of one slot were slower than Triton's.)"""
+
+
+MOST_OF = 0.875
+"""The part of the blocks that an SM holds at most which are worth another slot (estimate): a grid may have
+fewer, which hide less for each other. (On an H200, fla's fused_chunk_fwd_kernel of one warp in 256 thread
+blocks: 0.139 ms with three slots, of which an SM holds 17, 0.167 with two, of which it holds 18.)"""
 
 
 def block_memory(
@@ -107,7 +114,15 @@ def _resident(
     possible = candidates(*given, design.options.room)
     found = ((memory, blocks) for blocks in possible if (memory := shared_by(blocks)))
     if apart:
-        paces = [(between_iterations(memory.plans, scheduled, n), memory, n) for memory, n in found]
+        paces = [
+            Paced(
+                memory,
+                n,
+                between_iterations(memory.plans, scheduled, n),
+                without_others(memory.plans, scheduled),
+            )
+            for memory, n in found
+        ]
         memory, blocks = paced(paces) if paces else (alone, 1)
     else:
         memory, blocks = next(found, (alone, 1))
@@ -132,17 +147,41 @@ def _resident(
     return memory, blocks, by_tma
 
 
-def paced(paces: Sequence[tuple[float, SharedMemoryPlan, int]]) -> tuple[SharedMemoryPlan, int]:
-    """Of the numbers of blocks that load for themselves, most first, each with the cycles that are predicted
-    of it, the fastest; where these have one slot each, half as many with two, which load as much at a time,
-    unless they are predicted to be clearly slower."""
-    fastest, memory, blocks = min(paces, key=lambda one: one[0])
-    if waits_for_each(memory.plans):
-        for cycles, other, fewer in paces:
-            alike = cycles <= ONE_SLOT * fastest and 2 * fewer + 1 >= blocks
-            if alike and not waits_for_each(other.plans):
-                return other, fewer
-    return memory, blocks
+@dataclass(frozen=True, slots=True, eq=False)
+class Paced:
+    """The shared memory of blocks that load for themselves, with predicted cycles of an iteration."""
+
+    memory: SharedMemoryPlan
+    blocks: int
+    """On an SM."""
+    together: float
+    """Of an SM for one of these."""
+    alone: float
+    """Of one without others."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a block can not load a tile before it has read the one before."""
+        return waits_for_each(self.memory.plans)
+
+
+def paced(paces: Sequence[Paced]) -> tuple[SharedMemoryPlan, int]:
+    """Of the numbers of blocks that load for themselves, most first, the fastest as predicted, or hardly
+    fewer which are as fast and wait less by themselves; where these have one slot each, half as many with
+    two, which load as much at a time, unless they are predicted to be clearly slower."""
+    fastest = min(paces, key=lambda one: one.together)
+    hardly_fewer = (
+        one for one in paces if one.together <= fastest.together and one.blocks >= MOST_OF * fastest.blocks
+    )
+    best = min(hardly_fewer, key=lambda one: one.alone)
+    if best.waits:
+        enough = (
+            one
+            for one in paces
+            if one.together <= ONE_SLOT * best.together and 2 * one.blocks + 1 >= best.blocks
+        )
+        best = next((one for one in enough if not one.waits), best)
+    return best.memory, best.blocks
 
 
 def _through_scratch(

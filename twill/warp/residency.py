@@ -307,10 +307,19 @@ def between_iterations(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled],
     """Cycles of an SM for an iteration of each loop, together, where a block waits for each load but those
     that its slots are filled with ahead, and does nothing meanwhile (`warp.multistage`): other blocks do,
     until the units of the schedule are always busy."""
+    alone = _alone(plans, loops)
+    return sum(max(one.solution.interval, time / blocks) for one, time in zip(loops, alone, strict=True))
+
+
+def without_others(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled]) -> float:
+    """Cycles of such a block for an iteration of each loop, together, where no other one is beside it."""
+    return sum(_alone(plans, loops))
+
+
+def _alone(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled]) -> list[float]:
     filled = [plan for plan in plans if plan.filled_by in LOADED and not plan.once]
     waits = [max((_waits(plan, one) for plan in filled), default=0.0) for one in loops]
-    alone = [_length(one) + wait for one, wait in zip(loops, waits, strict=True)]
-    return sum(max(one.solution.interval, time / blocks) for one, time in zip(loops, alone, strict=True))
+    return [_length(one) + wait for one, wait in zip(loops, waits, strict=True)]
 
 
 def waits_for_each(plans: Sequence[ChannelPlan]) -> bool:
