@@ -45,10 +45,10 @@ FORBIDDEN = {
 }
 """What a package has no reason to know, though it is in a lower layer."""
 GENERATION = (
-    ("alike", "generated", "given", "hand_offs", "part_of_sm", "persistence", "refusals"),
+    ("alike", "generated", "hand_offs", "part_of_sm", "persistence", "refusals"),
     ("kept_remedies", "subtiles", "update_groups"),
-    ("attempts", "loop_nest"),
-    ("early_mmas", "independent", "multistage"),
+    ("attempts", "given", "loop_nest"),
+    ("early_mmas", "independent", "multistage", "scheduled"),
     ("candidates",),
     ("as_made", "generate", "kept_searches"),
     ("checked_build", "retries"),

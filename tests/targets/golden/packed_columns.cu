@@ -68,8 +68,8 @@ packed_columns_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, __half* 
                     uint32_t read_0_at = channel_words_37.slot(count_words_37);
                     keep(read_0_at);
                     #pragma unroll
-                    for (int n_ = 0; n_ < 16; ++n_) {
-                        const int i_ = ((n_ & 1) | (n_ >> 1) << 2);
+                    for (int j_ = 0; j_ < 16; ++j_) {
+                        const int i_ = ((j_ & 1) | (j_ >> 1) << 2);
                         int32_t part_[2];
                         load_elements<2>(part_, 0, read_0_at + (((i_ >> 1) & 1)) * 4 / 32 * 2048 + ((thread.warp & 3) * 2) * 4 / 32 * 2048 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 256 + (swizzle<32>(((thread.lane & 3) * 2) * 32 + ((thread.warp & 3) * 2) * 4 % 32) ^ swizzle<32>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 32 + (((i_ >> 1) & 1)) * 4 % 32)));
                         read_0[i_] = part_[0];
@@ -140,8 +140,8 @@ packed_columns_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, __half* 
                         uint32_t read_0_at = channel_words_37.slot(count_words_37 + i);
                         keep(read_0_at);
                         #pragma unroll
-                        for (int n_ = 0; n_ < 16; ++n_) {
-                            const int i_ = ((n_ & 1) | (n_ >> 1) << 2);
+                        for (int j_ = 0; j_ < 16; ++j_) {
+                            const int i_ = ((j_ & 1) | (j_ >> 1) << 2);
                             int32_t part_[2];
                             load_elements<2>(part_, 0, read_0_at + (((i_ >> 1) & 1)) * 4 / 32 * 2048 + ((thread.warp & 3) * 2) * 4 / 32 * 2048 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 256 + (swizzle<32>(((thread.lane & 3) * 2) * 32 + ((thread.warp & 3) * 2) * 4 % 32) ^ swizzle<32>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 32 + (((i_ >> 1) & 1)) * 4 % 32)));
                             read_0[i_] = part_[0];
@@ -394,8 +394,8 @@ packed_columns_kernel(__half* a, int32_t* b, __half* scales, __half* c, int32_t 
                     uint32_t read_0_at = channel_words_37.slot(count_words_37);
                     keep(read_0_at);
                     #pragma unroll
-                    for (int n_ = 0; n_ < 16; ++n_) {
-                        const int i_ = ((n_ & 1) | (n_ >> 1) << 2);
+                    for (int j_ = 0; j_ < 16; ++j_) {
+                        const int i_ = ((j_ & 1) | (j_ >> 1) << 2);
                         int32_t part_[2];
                         load_elements<2>(part_, 0, read_0_at + (((i_ >> 1) & 1)) * 4 / 32 * 2048 + ((thread.warp & 3) * 2) * 4 / 32 * 2048 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 256 + (swizzle<32>(((thread.lane & 3) * 2) * 32 + ((thread.warp & 3) * 2) * 4 % 32) ^ swizzle<32>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 32 + (((i_ >> 1) & 1)) * 4 % 32)));
                         read_0[i_] = part_[0];
@@ -465,8 +465,8 @@ packed_columns_kernel(__half* a, int32_t* b, __half* scales, __half* c, int32_t 
                         uint32_t read_0_at = channel_words_37.slot(count_words_37 + i);
                         keep(read_0_at);
                         #pragma unroll
-                        for (int n_ = 0; n_ < 16; ++n_) {
-                            const int i_ = ((n_ & 1) | (n_ >> 1) << 2);
+                        for (int j_ = 0; j_ < 16; ++j_) {
+                            const int i_ = ((j_ & 1) | (j_ >> 1) << 2);
                             int32_t part_[2];
                             load_elements<2>(part_, 0, read_0_at + (((i_ >> 1) & 1)) * 4 / 32 * 2048 + ((thread.warp & 3) * 2) * 4 / 32 * 2048 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 256 + (swizzle<32>(((thread.lane & 3) * 2) * 32 + ((thread.warp & 3) * 2) * 4 % 32) ^ swizzle<32>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 32 + (((i_ >> 1) & 1)) * 4 % 32)));
                             read_0[i_] = part_[0];

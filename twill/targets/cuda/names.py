@@ -88,7 +88,7 @@ def threads_copied(name: str) -> str:
 
 _RUNTIME = """
 absolute_halves add_element add_neighbours add_pair add_words
-AlternatelyFilled cp_async_first to_bf16
+AlternatelyFilled E2m1 cp_async_first to_bf16
 Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR LaunchMemory MN_MAJOR Major MapUse Mask
 NamedBarrier Nearby NoElements beside
 OperandType
@@ -111,7 +111,7 @@ mbarrier_wait mbarrier_wait_cluster min_nan min_nanf named_barrier_arrive named_
 nearby neighbours of_block of_first of_programs opaque_false
 ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
 read_warp_index registers_decrease registers_fence registers_increase resident_blocks saturate
-scheduling_fence shared_address shared_at shift_left shift_right sqrt_approx stmatrix_x4
+scheduling_fence spread_e2m1 shared_address shared_at shift_left shift_right sqrt_approx stmatrix_x4
 stmatrix_x4_transposed stored_bf16 stored_f16
 store_elements store_pair
 store_neighbours store_shared store_words store_words_anywhere subtract_pair swizzle

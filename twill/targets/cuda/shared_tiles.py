@@ -224,7 +224,7 @@ def read_kept(type: Tensor, tile: Shared, name: str, repeated: int) -> list[str]
     accesses = form.registers // many
     again = places_again(tile, point, accesses)
     first = base(f"{name}_at", tile.address) if again else [f"const uint32_t {name}_at = {tile.address};"]
-    register = reduce(_without_bit, sorted(bits), "n_")
+    register = reduce(_without_bit, sorted(bits), "j_")
     parts = [sum(1 << bit for i, bit in enumerate(bits) if n >> i & 1) for n in range(many)]
     body = [
         f"const int i_ = {register};",
@@ -232,7 +232,7 @@ def read_kept(type: Tensor, tile: Shared, name: str, repeated: int) -> list[str]
         f"load_elements<{many}>(part_, 0, {name}_at + {element_place(tile, point)});",
         *(f"{name}[{plus('i_', part)}] = part_[{n}];" for n, part in enumerate(parts)),
     ]
-    loop = f"for (int n_ = 0; n_ < {accesses}; ++n_) {{"
+    loop = f"for (int j_ = 0; j_ < {accesses}; ++j_) {{"
     return [*first, UNROLL, loop, *(f"    {line}" for line in body), "}"]
 
 
