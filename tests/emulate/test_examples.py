@@ -21,6 +21,7 @@ GIVEN = {
     "wrapped_e4m3.sm100": {"M": 112, "N": 112, "K": 208, "a_stride": 224, "b_stride": 128},
     "wrapped_integer": {"M": 112, "N": 48, "K": 208, "a_stride": 224, "b_stride": 64},
     "packed_rows": {"M": 16, "N": 128, "K": 192},
+    "packed_halves": {"M": 16, "N": 128, "K": 256},
     "packed_columns": {"M": 16, "N": 128, "K": 192},
     "searched": {"groups": 5},
     "grouped": {"groups": 3, "N": 192, "K": 200},

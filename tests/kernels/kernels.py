@@ -965,6 +965,26 @@ def packed_columns(
 
 
 @triton.jit
+def packed_halves(
+    a, b, scales, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T of numbers of four bits, two of a row of b in each byte, with scales for 128 of a row."""
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(tl.cdiv(K, BLOCK_K)):
+        x = tl.load(a + m[:, None] * K + (i * BLOCK_K + k)[None, :], mask=m[:, None] < M, other=0.0)
+        halves = tl.load(b + n[None, :] * (K // 2) + (i * BLOCK_K + k)[:, None] // 2)
+        scale = tl.load(scales + n[None, :] * (K // 128) + (i * BLOCK_K + k)[:, None] // 128)
+        y = ((halves >> (k % 2 * 4)[:, None]) & 15).to(tl.float16) * scale
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16), mask=m[:, None] < M)
+
+
+@triton.jit
 def _later(scale, shift, other_scale, other_shift):
     """Two maps x * scale + shift, one after the other."""
     return scale * other_scale, shift * other_scale + other_shift
@@ -3319,6 +3339,17 @@ TWILL = {
         "BLOCK_K": 128,
         "num_warps": 4,
     },
+    "packed_halves": {
+        "a": "*fp16:16",
+        "b": "*u8:16",
+        "scales": "*fp16:16",
+        "c": "*fp16:16",
+        **SIZES,
+        "BLOCK_M": 16,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
+    },
     "packed_rows": {
         "a": "*fp16:16",
         "b": "*i32:16",
@@ -3967,6 +3998,7 @@ VARIANTS = {
     "ranked": ("ranked", {}),
     "quarters": ("quarters", {}),
     "quarters_and_whole": ("quarters_and_whole", {}),
+    "packed_halves": ("packed_halves", {}),
     "packed_rows": ("packed_rows", {}),
     "packed_columns": ("packed_columns", {}),
     "listed": ("listed", {}),

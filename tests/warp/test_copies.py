@@ -19,7 +19,7 @@ from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
 from twill.ops.axis_info import AxisAnalysis, copied_together
 from twill.ops.kept_rows import kept_together
-from twill.ops.pointer_loads import Neighbours, one_copy, repeated_rows
+from twill.ops.pointer_loads import Neighbours, one_copy, register_access, repeated_rows
 from twill.ops.steps import Step, closer, step
 from twill.targets.cuda.copies import copies
 from twill.targets.cuda.fragments import linear, numbered
@@ -502,6 +502,22 @@ def test_rows_are_equal_as_far_as_their_pointers_are(divisor: int, rows: int) ->
         if op.results and op.result.name.startswith("%words") and op.name == "tt.load"
     )
     assert repeated_rows(AxisAnalysis(function), load) == rows
+
+
+def test_equal_rows_pass_through_registers_once() -> None:
+    """Two numbers of four bits in a byte, and scales of 128 rows in tiles of 64. Threads that load go along
+    the dimension in which bytes follow one another, two elements for each."""
+    made = program("packed_halves")
+    kept = {one.name.split("_")[0]: one for channel in made.channels for one in channel.tensors}
+    assert {name: one.repeated for name, one in kept.items()} == {"x": 1, "halves": 2, "scale": 64}
+    assert (kept["halves"].bytes, kept["scale"].bytes) == (64 * 64 // 2, 64 * 2)
+    analysis = AxisAnalysis(made.function)
+    loads = {
+        op.result.name.removeprefix("%").split("_")[0]: register_access(analysis, op)
+        for op in made.function.walk()
+        if op.name == "tt.load"
+    }
+    assert loads == {"x": (4, 1), "halves": (1, 0), "scale": (2, 0)}
 
 
 def _pair(row: int, column: int) -> tuple[int, int]:

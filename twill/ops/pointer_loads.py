@@ -37,6 +37,8 @@ LEAST_LINE = 32
 """Bytes of a line of the narrowest swizzle."""
 LEAST_REPEATED = 4
 """Equal rows of which one is kept, at least: a warp that reads eight rows then has few bank conflicts."""
+LEAST_LOADED = 2
+"""The same of rows that pass through registers: threads that load them take longer than bank conflicts do."""
 Neighbours: TypeAlias = Literal["next", "apart", "equal"]
 """The elements of a word: next to each other in global memory, or not; or all the same one."""
 _ALLOC = named("alloc")
@@ -199,22 +201,31 @@ def all_equal(analysis: AxisAnalysis, op: Op) -> bool:
 
 def repeated_rows(analysis: AxisAnalysis, op: Op) -> int:
     """How many rows of a loaded tile, the first at a multiple, are the same row in memory, so that one of
-    them is copied and all are read from it: packed integers, loaded once for each number that they hold. 1
-    where copies do not bring the tile, or an MMA reads it where it lies."""
-    return _equal_rows(analysis, op) if copy_bytes(analysis, op) else 1
+    them is copied and all are read from it: packed integers, loaded once for each number that they hold, and
+    scales of groups of rows. 1 where neither copies nor registers bring the tile, where copies bring one of
+    fewer than 32 bits, or where an MMA reads it where it lies."""
+    if copy_bytes(analysis, op):
+        return _equal_rows(analysis, op)
+    through_registers = register_access(analysis, op) is not None
+    return _equal_rows(analysis, op, NARROW, LEAST_LOADED) if through_registers else 1
 
 
-def _equal_rows(analysis: AxisAnalysis, op: Op) -> int:
-    """The same of a tile that copies may bring."""
+def _equal_rows(
+    analysis: AxisAnalysis, op: Op, sizes: Sequence[int] = (WORD,), least: int = LEAST_REPEATED
+) -> int:
+    """The same of a tile that copies may bring, or of another with elements of one of `sizes`, `least` rows
+    or more."""
     tile, (pointers, *rest) = op.result.type, op.operands
-    if not isinstance(tile, Tensor) or len(tile.shape) != 2 or element_bytes(pointers.type) != WORD:
+    if not isinstance(tile, Tensor) or len(tile.shape) != 2:
+        return 1
+    if element_bytes(pointers.type) not in sizes:
         return 1
     users = [op.result, *(user.result for user in analysis.users.get(op.result.id, ()) if user.results)]
     if any(isinstance(one.type, Tensor) and isinstance(one.type.encoding, DotOperand) for one in users):
         return 1
     equal = gcd(tile.shape[0], *(analysis.of(value).constancy[0] for value in (pointers, *rest[:1])))
     power = equal & -equal
-    return power if power >= LEAST_REPEATED and not _encodings(analysis, op) else 1
+    return power if power >= least and not _encodings(analysis, op) else 1
 
 
 def one_copy(analysis: AxisAnalysis, op: Op) -> bool:

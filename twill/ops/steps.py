@@ -54,6 +54,9 @@ def step(analysis: AxisAnalysis, value: Value, axis: int) -> Step | None:
         case "multiply":
             assert maker
             return _product(analysis, maker, axis)
+        case "divide":
+            assert maker
+            return _quotient(analysis, maker, axis)
         case _:
             return None
 
@@ -86,3 +89,12 @@ def _product(analysis: AxisAnalysis, op: Op, axis: int) -> Step | None:
             by = analysis.of(factor).divisibility[axis] if number is None else abs(number)
             return Step(found.divisor * by, found.exact and number is not None)
     return None
+
+
+def _quotient(analysis: AxisAnalysis, op: Op, axis: int) -> Step | None:
+    """The most that it grows by."""
+    tile, divisor = op.operands
+    found, number = step(analysis, tile, axis), analysis.number(divisor)
+    if found is None or not found.exact or not number:
+        return None
+    return Step(-(-found.divisor // abs(number)), exact=True)

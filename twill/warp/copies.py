@@ -50,14 +50,15 @@ def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
         for op in loaded_by_pointer(code, loops)
         if op.index not in found and (access := register_access(analysis, op)) is not None
     }
+    vectors = found | {index: size for index, (size, _) in others.items()}
     return replace(
         code,
-        copies=found | {index: size for index, (size, _) in others.items()},
+        copies=vectors,
         through_registers={index: axis for index, (_, axis) in others.items()},
         across=across,
         repeated={
             index: rows
-            for index, vector in found.items()
+            for index, vector in vectors.items()
             if vector and (rows := repeated_rows(analysis, code.ops[index])) > 1
         },
         reloaded=reloaded,

@@ -62,10 +62,9 @@ def _work(
             return replace(plain, inputs=sources, outputs=(target,))
         case "shared_store" if row(op).kind == "convert":
             return replace(plain, op=named("alloc"))
-        case "load" if (rows := body.repeated(op)) > 1:
-            return replace(plain, outputs=tuple(with_repeated_rows(t, rows) for t in outputs))
-        case "load" if body.synchronous(op):
-            return replace(plain, op=THROUGH_REGISTERS.get(body.access(op), BY_ELEMENT))
+        case "load" if (rows := body.repeated(op)) > 1 or body.synchronous(op):
+            by = THROUGH_REGISTERS.get(body.access(op), BY_ELEMENT) if body.synchronous(op) else plain.op
+            return replace(plain, op=by, outputs=tuple(with_repeated_rows(t, rows) for t in outputs))
         case "store" if role(op) == "pointer_store":
             bounds = sum(_bounds(body, mask) for mask in op.operands[2:])
             return replace(plain, bounds=bounds, access=body.stored_at_once(op))

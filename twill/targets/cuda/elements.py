@@ -25,6 +25,8 @@ from twill.targets.cuda.register_tiles import (
     declaration,
     packed,
     point,
+    together,
+    word,
 )
 from twill.targets.cuda.shared_tiles import UNROLL
 from twill.warp.slot_tensors import bits
@@ -122,17 +124,28 @@ def read_together(type: Tensor, name: str) -> list[str] | None:
 
 
 def read_repeated(type: Tensor, name: str, repeated: int) -> list[str]:
-    """Read a tile of 32-bit elements of which every row that begins `repeated` equal ones lies in shared
-    memory from `name`_at on, row by row; several neighbours in one access. Raises ValueError for one that
-    threads do not hold in powers of two."""
-    form = holding(type).spread()
-    many = form.neighbours(1, 4)
+    """Read a tile of which every row that begins `repeated` equal ones lies in shared memory from `name`_at
+    on, row by row; several neighbours in one access. Raises ValueError for one that threads do not hold in
+    powers of two."""
+    held_by, pack, size = holding(type), packed(type), bits(type.dtype) // 8
+    form, kind = held_by.spread(), c_type(type)
     shape, shift = (type.shape[0] // repeated, type.shape[1]), repeated.bit_length() - 1
-    one = form.point(f"(i_ * {many})" if many > 1 else "i_").map(shape, lambda at: (at[0] >> shift, at[1]))
-    address, loop = f"{name}_at + {one.flat()} * 4", f"for (int i_ = 0; i_ < {form.registers // many}; ++i_)"
+
+    def address(register: str) -> str:
+        one = form.point(register).map(shape, lambda at: (at[0] >> shift, at[1]))
+        return f"{name}_at + {one.flat()} * {size}"
+
+    if pack:
+        at = "i_ / 4][i_ % 4" if isinstance(held_by, Fragment) else "i_"
+        low, high = (f"shared_at<{kind}>({address(one)})" for one in ("(2 * i_)", "(2 * i_ + 1)"))
+        both = f"shared_at<{word(type)}>({address('(2 * i_)')})"
+        value = both if form.neighbours(1, 2) == 2 else together(pack, low, high)
+        return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)", f"    {name}[{at}] = {value};"]
+    many = form.neighbours(1, 4)
+    loop = f"for (int i_ = 0; i_ < {form.registers // many}; ++i_)"
     if many > 1:
-        return [UNROLL, loop, f"    load_elements<{many}>({name}, i_ * {many}, {address});"]
-    return [UNROLL, loop, f"    {name}[i_] = shared_at<{c_type(type)}>({address});"]
+        return [UNROLL, loop, f"    load_elements<{many}>({name}, i_ * {many}, {address(f'(i_ * {many})')});"]
+    return [UNROLL, loop, f"    {name}[i_] = shared_at<{kind}>({address('i_')});"]
 
 
 def by_thread(type: Tensor, address: str) -> Elements | None:

@@ -133,6 +133,8 @@ class Units:
     """Consecutive threads read along the lines of shared memory; else from line to line."""
     neighbours: Neighbours = "next"
     """How the elements of a word lie in global memory."""
+    repeated: int = 1
+    """Equal rows of which one is loaded."""
 
     @property
     def equal(self) -> bool:
@@ -187,7 +189,7 @@ class Units:
 
     def point(self, load: int) -> Point:
         """The first element of an access of unit `i_`."""
-        line = atom(times(self.line.text, self.lines))
+        line = atom(times(times(self.line.text, self.lines), self.repeated))
         column = self.column(self.word.text, load)
         if self.form.axes != (0, 1):
             return Point(self.form, "i_", (column, column))
@@ -277,8 +279,9 @@ def units(
             raise ValueError("lies in shared memory in parts of less than four bytes")
         return Units(tile, True, form, access, along == (0 if tile.transposed else 1), neighbours)
     columns = tensor.shape[-1]
-    tile = Shared("", prod(tensor.shape[:-1]), columns, 8 * size, columns * size)
-    return Units(tile, False, form, access, along == len(tensor.shape) - 1, neighbours)
+    tile = Shared("", prod(tensor.shape[:-1]) // tensor.repeated, columns, 8 * size, columns * size)
+    across = along == len(tensor.shape) - 1
+    return Units(tile, False, form, access, across, neighbours, tensor.repeated)
 
 
 # --- before the loop --------------------------------------------------------------------------------------
