@@ -41,9 +41,6 @@ slots_ahead_kernel(__half* a, __half* b, int32_t* slots, float* c, int32_t N) {
             if (n >= 1) {
                 // cycle 0, stage 0: load.twill_prepared0_10 (tests/kernels/ttgir/slots_ahead.sm90.ttgir:63:1374)
                 {
-                    const int32_t twill_earlier0_ = 0 - 64;
-                    int32_t* const twill_prepared0_6_ = slots + twill_earlier0_;
-                    int32_t* const twill_prepared0_7_ = twill_prepared0_6_ + 64;
                 }
                 // cycle 0, stage 0: copy columns_47 (tests/kernels/ttgir/slots_ahead.sm90.ttgir:91:21)
                 channel_columns_47.producer_acquire(count_columns_47);
@@ -74,9 +71,6 @@ slots_ahead_kernel(__half* a, __half* b, int32_t* slots, float* c, int32_t N) {
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: load.twill_prepared0_10 (tests/kernels/ttgir/slots_ahead.sm90.ttgir:63:1374)
                     {
-                        const int32_t twill_earlier0_ = (i * 64) - 64;
-                        int32_t* const twill_prepared0_6_ = slots + twill_earlier0_;
-                        int32_t* const twill_prepared0_7_ = twill_prepared0_6_ + 64;
                     }
                     // cycle 0, stage 0: copy columns_47 (tests/kernels/ttgir/slots_ahead.sm90.ttgir:91:21)
                     channel_columns_47.producer_acquire(count_columns_47 + i);

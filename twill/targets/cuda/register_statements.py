@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from twill.ir.loop import Tensor
 from twill.ir.operands import Read, Register
 from twill.ir.statements import Compute, FinalizeReduction, InitializeCarried, LocalLoad, Move
+from twill.ops.table import role
 from twill.targets.cuda.elements import variable, written
 from twill.targets.cuda.emitter import Emitter, indented
 from twill.targets.cuda.exchange import ColumnRange, exchanged, shared_between
@@ -15,11 +16,21 @@ from twill.targets.cuda.fragments import holding
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_tiles import held
+from twill.warp.dataflow import pure
 
 
 def compute(emitter: Emitter, it: Compute) -> list[str]:
     head, first, rest = computed(emitter, it)
-    return [head, "{", *indented([*first, *rest]), "}"]
+    lines = [] if _loads_for_others(emitter, it) else [*first, *rest]
+    return [head, "{", *indented(lines), "}"]
+
+
+def _loads_for_others(emitter: Emitter, it: Compute) -> bool:
+    """Whether nothing is left of it but addresses: what it loads is loaded where it is read, by each lane
+    its own."""
+    ops = (emitter.program.op(index) for index in it.ops)
+    unused = not (it.writes or it.stores or it.deferred)
+    return unused and all(pure(op) or role(op) == "pointer_load" for op in ops)
 
 
 def computed(emitter: Emitter, it: Compute, first: Sequence[int] = ()) -> tuple[str, list[str], list[str]]:
