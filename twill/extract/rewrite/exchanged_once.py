@@ -38,7 +38,8 @@ def exchanged_once(module: Module) -> Module:
     edits = list[Edit]()
     for place, loop in enumerate(loops(module)):
         users, makers = loop.function.users(), makers_of(loop.function.walk())
-        found = (_between(loop, users, makers, op) for op in loop.body.ops if role(op) == "layout")
+        changes = (op for op in loop.body.ops if role(op) == "layout" and op.operands and op.results)
+        found = (_between(loop, users, makers, op) for op in changes)
         for number, one in enumerate(filter(None, found)):
             edits += _edits(module, loop, makers, one, f"_once{place}_{number}")
     return edited(module, edits)
@@ -60,6 +61,7 @@ def _between(loop: Loop, users: Mapping[int, Sequence[Op]], makers: Makers, take
             invariant.append(value)
         elif (
             maker in loop.body.ops
+            and maker.operands
             and all(user is op for user in users[value.id])
             and _encoding(maker.operands[0]) == _encoding(taken.result)
         ):

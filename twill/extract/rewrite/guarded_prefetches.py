@@ -102,7 +102,7 @@ class _Around:
                 continue
             seen.add(value.id)
             if (op := self.makers.get(value.id)) is not None:
-                if role(op) not in POINTERS:
+                if role(op) not in POINTERS or not op.operands:
                     return None
                 waiting.append(op.operands[0])
             elif value.id in every:
@@ -136,11 +136,14 @@ def _guarded(around: _Around) -> Iterator[_Guarded]:
     loop = around.loop
     positions = {one.yielded.id: i for i, one in enumerate(loop.carried)}
     for op in loop.ops:
-        if role(op) != "if" or not op.results or any(one.id not in positions for one in op.results):
+        if role(op) != "if" or not (op.operands and op.results):
+            continue
+        if any(one.id not in positions for one in op.results):
             continue
         found = tuple(positions[one.id] for one in op.results)
         sides = [region.blocks[0].ops for region in op.regions]
-        if len(sides) != 2 or not around.continues(op.operands[0]) or any(map(_effects, sides)):
+        ended = len(sides) == 2 and all(side and len(side[-1].operands) == len(found) for side in sides)
+        if not ended or not around.continues(op.operands[0]) or any(map(_effects, sides)):
             continue
         given, kept = (side[-1].operands for side in sides)
         alike = all(
@@ -164,7 +167,9 @@ def _unwritten(around: _Around, given: Sequence[Value]) -> bool:
     """Whether nothing is stored through the arguments that the values are loaded through."""
     stores = [op for op in around.loop.function.walk() if writes_global(op)]
     loads = [op for op in around.cone(given) if role(op) == "pointer_load"]
-    written, read = ([around.origins(op.operands[0]) for op in ops] for ops in (stores, loads))
+    written, read = (
+        [around.origins(op.operands[0]) if op.operands else None for op in ops] for ops in (stores, loads)
+    )
     if not loads or not stores:
         return True
     if None in written or None in read:

@@ -111,7 +111,7 @@ def _views(module: Module) -> Iterator[_View]:
     """Of one layout as another."""
     for function in module.functions:
         for op in function.walk():
-            if role(op) in _VIEWS:
+            if role(op) in _VIEWS and op.operands and op.results:
                 source, result = op.operands[0].type, op.results[0].type
                 if isinstance(source, Tensor) and isinstance(result, Tensor):
                     yield _View(op, source, result)

@@ -33,8 +33,8 @@ def staged_loads(module: Module) -> Module:
     aliases, edits = dict[Blocked, str](), list[Edit]()
     for function in module.functions:
         users = function.users()
-        loads = [op for op in function.walk() if role(op) == "pointer_load" and op.index not in copied]
-        loads = [op for op in loads if _staged(users, op)]
+        loads = (op for op in function.walk() if role(op) == "pointer_load" and op.index not in copied)
+        loads = [op for op in loads if len(op.results) == 1 and _staged(users, op)]
         left = {op.index for op in loads if _left(users, op)}
         kept = sum(_registers(op.result) for op in loads if op.index in left)
         full = kept + AROUND * max(map(_accumulators, inner), default=0) > REGISTERS
@@ -49,7 +49,7 @@ def _staged(users: Mapping[int, Sequence[Op]], load: Op) -> bool:
     """Whether only shared memory gets a loaded tile, whose layout is none of those that are exact."""
     kind, read = load.result.type, users.get(load.result.id, ())
     blocked = isinstance(kind, Tensor) and len(kind.shape) == 2 and isinstance(kind.encoding, Blocked)
-    return blocked and bool(read) and all(role(op) == "alloc" for op in read)
+    return blocked and bool(read) and all(role(op) == "alloc" and op.results for op in read)
 
 
 def _left(users: Mapping[int, Sequence[Op]], load: Op) -> bool:
@@ -65,7 +65,7 @@ def _left(users: Mapping[int, Sequence[Op]], load: Op) -> bool:
 
 def _accumulators(loop: Loop) -> int:
     """Registers of a thread for what the MMAs of a loop add to."""
-    return sum(_registers(op.result) for op in loop.tensor_ops if role(op) == "wgmma")
+    return sum(_registers(op.result) for op in loop.tensor_ops if role(op) == "wgmma" and op.results)
 
 
 def _registers(value: Value) -> int:
