@@ -32,10 +32,13 @@ def given(paths: Iterable[str]) -> dict[str, Result]:
 def matching(inputs: Inputs, kept: Mapping[str, Result]) -> Inputs:
     """The inputs with the sub-tiles and the warps that given schedules were made for, where they do not say:
     of forms whose loops have the operations of the schedules one with as many warps for each, if any."""
-    alike = [form for form, found in _forms(inputs) if _agree(found, kept, lambda op: op.id)]
-    exact = (form for form, found in _forms(inputs) if _agree(found, kept, lambda op: (op.id, op.warps)))
-    fallback = alike[0] if alike else replace(inputs, subtile=inputs.subtile or 1)
-    return fallback if len(alike) < 2 else next(exact, fallback)
+    alike: Inputs | None = None
+    for form, found in _forms(inputs):
+        if _agree(found, kept, lambda op: (op.id, op.warps)):
+            return form
+        if alike is None and _agree(found, kept, lambda op: op.id):
+            alike = form
+    return alike or replace(inputs, subtile=inputs.subtile or 1)
 
 
 def _forms(inputs: Inputs) -> Iterator[tuple[Inputs, dict[str, Problem]]]:
