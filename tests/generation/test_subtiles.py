@@ -38,6 +38,7 @@ from twill.verify import check
 
 FA_FWD = Inputs("examples/ttgir/fa_fwd.sm90.ttgir", arch="sm90")
 GEMM = Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90")
+PAGED = Inputs("tests/kernels/ttgir/paged.sm90.ttgir", arch="sm90")
 OPTIONS = GenerateOptions(time_limit=20, check=False)
 OPTIONS_OF_SEARCH = Options(time_limit=60, explain=False)
 SPILLED = ("16 bytes of registers are spilled, of 240 registers per thread",)
@@ -131,11 +132,15 @@ def test_a_loop_without_schedule_is_worse_than_any() -> None:
     assert "none was found for whole tiles" in note(1024, cycles([none], [True]))
 
 
-@pytest.mark.parametrize(("subtile", "warps"), [(1, None), (2, None), (1, 8)])
-def test_the_schedule_that_is_given_says_in_how_many_parts_rows_are(subtile: int, warps: int | None) -> None:
-    form = replace(GEMM, subtile=subtile, warps=warps)
+@pytest.mark.parametrize(
+    ("inputs", "subtile", "warps"), [(GEMM, 1, None), (GEMM, 2, None), (PAGED, 1, None), (PAGED, 1, 8)]
+)
+def test_the_schedule_that_is_given_says_in_how_many_parts_rows_are(
+    inputs: Inputs, subtile: int, warps: int | None
+) -> None:
+    form = replace(inputs, subtile=subtile, warps=warps)
     (case,) = cases(form)
-    assert matching(GEMM, {case.name: result(case)}) == form
+    assert matching(inputs, {case.name: result(case)}) == form
 
 
 def test_what_the_user_says_of_sub_tiles_and_warps_stays() -> None:
