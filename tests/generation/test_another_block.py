@@ -48,6 +48,10 @@ def waiting(monkeypatch: pytest.MonkeyPatch, first: Attempt, factor: float) -> N
     monkeypatch.setattr("twill.simulate.predict.predict", predicted)
 
 
+IDLE = 16.0
+"""How many times as long as its busiest unit an SM takes that waits for itself, not for L2."""
+
+
 def more_blocks(one: Attempt, count: int) -> Attempt:
     launch = replace(one.program.launch, blocks=count)
     return replace(one, program=replace(one.program, launch=launch, by_tma=None))
@@ -56,7 +60,7 @@ def more_blocks(one: Attempt, count: int) -> Attempt:
 def test_another_block_where_the_sm_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     found, tried = cases(Inputs(KERNEL, arch="sm90")), list[Case]()
     first = more_blocks(lowered(found), 2)
-    waiting(monkeypatch, first, 2.0)
+    waiting(monkeypatch, first, IDLE)
 
     def attempt(given: Sequence[Case], room: int) -> Attempt:
         tried.extend(given)
@@ -78,7 +82,7 @@ def test_the_first_schedule_where_no_other_block_helps(
     """As many blocks as before, or no schedule."""
     found = cases(Inputs(KERNEL, arch="sm90"))
     first, tried = more_blocks(lowered(found), 2), list[Case]()
-    waiting(monkeypatch, first, 2.0)
+    waiting(monkeypatch, first, IDLE)
 
     def attempt(given: Sequence[Case], room: int) -> Attempt:
         tried.extend(given)
@@ -94,7 +98,7 @@ def test_the_first_schedule_where_no_other_block_helps(
 def test_no_more_blocks_than_are_wanted(monkeypatch: pytest.MonkeyPatch, most: int, tried: int) -> None:
     found, calls = cases(Inputs(KERNEL, arch="sm90")), 0
     first = more_blocks(lowered(found), 2)
-    waiting(monkeypatch, first, 2.0)
+    waiting(monkeypatch, first, IDLE)
 
     def attempt(given: Sequence[Case], room: int) -> Attempt:
         nonlocal calls
@@ -103,6 +107,20 @@ def test_no_more_blocks_than_are_wanted(monkeypatch: pytest.MonkeyPatch, most: i
 
     assert fastest(found, attempt, most_blocks=most) is first
     assert calls == tried
+
+
+def test_no_other_block_where_the_sm_waits_for_l2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them would load less far ahead."""
+    found, tried = cases(Inputs(KERNEL, arch="sm90")), list[Case]()
+    first = more_blocks(lowered(found), 2)
+    waiting(monkeypatch, first, 2.0)
+
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
+        tried.extend(given)
+        return first
+
+    assert fastest(found, attempt) is first
+    assert len(tried) == 1
 
 
 def test_what_takes_too_long_by_its_bound_is_not_scheduled() -> None:

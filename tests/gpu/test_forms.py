@@ -48,6 +48,7 @@ NUMBERS: dict[str, float] = {
     "split": 128,
     "n": 5,
     "size": 16,
+    "stride_h": 256,
 }
 SCALED = {"K": 640, "pitch": 32}
 """Of block-scaled kernels: whole blocks of scale factors."""

@@ -39,6 +39,7 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
         "heads": 1,
         "n": 5,
         "size": 16,
+        "stride_h": 256,
     }
     given |= {**dict.fromkeys(("stride", "apart", "a_stride", "b_stride", "pitch"), 256), "first": 8}
     found = compare(
@@ -57,8 +58,9 @@ def test_the_tests_on_a_gpu_have_a_number_for_every_scalar(kernel: str) -> None:
     assert {arg.name.lstrip("%") for arg in scalars} <= set(on_a_gpu.NUMBERS)
 
 
-SERIALIZED = ("recalled_kernel", "recalled_tma_kernel")
-"""Of the kept schedules those in which ptxas waits for an MMA earlier (C7517); `codegen` takes another."""
+SERIALIZED = ("recalled_kernel", "recalled_tma_kernel", "slots_ahead_kernel")
+"""Of the kept schedules those in which ptxas waits for an MMA earlier (C7517), or has too few registers in as
+many thread blocks on an SM (C7512); `codegen` takes another."""
 
 
 @pytest.mark.parametrize("kernel", FORMS)
@@ -106,7 +108,7 @@ def test_an_accumulator_that_arithmetic_writes_is_complete_before_the_fence() ->
 def test_a_tile_beside_which_registers_do_not_suffice_is_staged_before_the_loop() -> None:
     one = program("queries")
     assert [c.id for c in one.channels if c.producer in c.consumers] == ["x_18"]
-    assert not any(c.producer in c.consumers for c in program("query_gradient").channels)
+    assert not any(c.producer in c.consumers for c in program("fa_fwd").channels)
 
 
 def test_no_slot_is_released_for_an_iteration_before_the_first() -> None:
