@@ -169,8 +169,8 @@ def retries(
         return make
 
     if options.schedules:
-        most = min(made.program.resident_blocks, made.program.launch.blocks)
-        yield from _in_fewer_blocks(made, making, SLOWER * before, most)
+        for most in dict.fromkeys((made.program.resident_blocks, made.program.launch.blocks)):
+            yield from _in_fewer_blocks(made, making, SLOWER * before, most)
         return
     forms = {form: _other_form(made, form) for form in made.others}
     yield from forms.values() if far_too_much else ()
