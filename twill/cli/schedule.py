@@ -154,9 +154,10 @@ def schedule(ctx: click.Context, spec: str, **options: Option) -> None:
     read = time.monotonic() - began
     form, made, notes = worker.watched(partial(_searched, requested, found, search, read))
     found = found if form == requested else prepared(form)
+    found = tuple(map(_as_solved, found, made))
     results = [_with_problem(result, case) for result, case in zip(made, found, strict=True)]
     for case, result in zip(found, results, strict=True):
-        _show(_as_solved(case, result), result, search, len(found) > 1, options)
+        _show(case, result, search, len(found) > 1, options)
     for note in () if options["as_json"] else notes:
         click.echo(f"note: {note}")
     statuses = [EXIT[result.status] for result in results]
@@ -187,17 +188,13 @@ def _without_problem(result: Result) -> Result:
     return replace(result, problem=replace(NOTHING, implementation=result.problem.implementation))
 
 
-def _with_problem(result: Result, case: Case) -> Result:
-    """The result with the problem of the loop, unless it came with its own."""
-    if result.problem.operations:
-        return result
-    return replace(result, problem=case.problem.implemented(result.problem.implementation))
-
-
 def _as_solved(case: Case, result: Result) -> Case:
-    """The loop with the groups of other loops, where it was solved on them."""
-    same = (result.problem.together, result.problem.apart) == (case.problem.together, case.problem.apart)
-    return case if same else replace(case, problem=result.problem)
+    """The loop with the problem that its result came with, if any: one on the groups of other loops."""
+    return replace(case, problem=result.problem) if result.problem.operations else case
+
+
+def _with_problem(result: Result, case: Case) -> Result:
+    return replace(result, problem=case.problem.implemented(result.problem.implementation))
 
 
 def _show(case: Case, result: Result, search: Options, several: bool, options: CommandOptions) -> None:
