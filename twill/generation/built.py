@@ -205,9 +205,9 @@ def without_warnings(
     fewer thread blocks on an SM, scheduled for fewer warp groups or registers, or in another form; its last
     note says which. Where no such kernel is right and built without these warnings in the time that there is,
     one as fast that spills at most half, or the same schedule in the way that spills least. Given schedules
-    stay. None where nothing is better. `check` and `solve` are those of `generation.generate.generate`;
-    `check` may leave a kernel with warnings unchecked. `known`: the file of what helped a kernel like this
-    one (`kept_remedies`)."""
+    stay where anything that keeps them has no warnings. None where nothing is better. `check` and `solve` are
+    those of `generation.generate.generate`; `check` may leave a kernel with warnings unchecked. `known`: the
+    file of what helped a kernel like this one (`kept_remedies`)."""
     if not said:
         return None
     warning = said[0].split(":")[0]
@@ -217,7 +217,9 @@ def without_warnings(
         note(f"{warning}; trying {what}")
 
     checked = partial(_checked, warning, options, on_progress, check, known)
-    others = partial(retries, inputs, options, made, pace_of_sm(made), on_progress, solve)
+    pace = pace_of_sm(made)
+    others = partial(retries, inputs, options, made, pace, on_progress, solve, warning=warning)
+    keeping = partial(retries, inputs, replace(options, keep_schedules=True), made, pace, on_progress, solve)
     if known and (remedy := load(known)):
         report("what helped a kernel with the same loops")
         before = _as_before(Compiled(made, tuple(said)), remedy, others(far_too_much(said)))
@@ -228,12 +230,12 @@ def without_warnings(
     first = roomy(least_spilled(Compiled(made, tuple(said))))
     if not first.said and starved(first.made):
         report(f"{FEWEST_GROUPS}, so that threads which load have more registers")
-        wide = _with_fewest_groups(others(far_too_much(said)))
+        wide = _with_fewest_groups(keeping(far_too_much(said)))
         if wide and (other := checked(wide)):
             return other
     if keeps_little(first.made):
         report("fewer thread blocks on an SM, whose threads keep masks and offsets")
-        fewer = _in_fewer_blocks(others(far_too_much(said)), pace_of_sm(first.made))
+        fewer = _in_fewer_blocks(keeping(far_too_much(said)), pace_of_sm(first.made))
         if fewer and (other := checked(fewer)):
             return other
     if (first.worth_it or not first.said) and (other := checked(first)):
@@ -258,7 +260,8 @@ def _roomy(
     if found.said or not alone or room < least:
         return found
     lowering = replace(options.lowering, most_blocks=launch.blocks, multistage=True)
-    wanted = replace(options, lowering=lowering, check=False, execute=False)
+    kept = () if made.replaced else options.schedules
+    wanted = replace(options, lowering=lowering, check=False, execute=False, schedules=kept)
     try:
         other = generate(made.inputs, wanted, on_progress, made.searched, None, solve)
         built = compiled(other, found.changes, found.what)
@@ -332,10 +335,13 @@ def _best_retry(
     """The first kernel without warnings that takes about as many simulated cycles as `first`, which has them;
     otherwise the fastest that is found in FOUND, or else RETRIES, times so many seconds. What needs no
     search is tried in any case. If all have warnings, that which spills least of those as fast as `first`, if
-    that is at most half (LESS). Only what may be taken is checked."""
+    that is at most half (LESS). Given schedules are not replaced where a kernel with them has no warnings.
+    Only what may be taken is checked."""
     clock, before, found = own_clock(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
     began, spilling = clock.mark(), list[Compiled]()
     for retry in retries:
+        if retry.replaces and any(not built.said for _, built in found):
+            break
         limit = seconds * (FOUND if found else RETRIES)
         if retry.searches and clock.left(limit, began) <= 0:
             continue
