@@ -338,7 +338,7 @@ def _best_retry(
     that is at most half (LESS). Given schedules are not replaced where a kernel with them has no warnings.
     Only what may be taken is checked."""
     clock, before, found = own_clock(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
-    began, spilling = clock.mark(), list[Compiled]()
+    began, spilling, sources = clock.mark(), list[Compiled](), set[str]()
     for retry in retries:
         if retry.replaces and any(not built.said for _, built in found):
             break
@@ -347,7 +347,7 @@ def _best_retry(
             continue
         report(retry.what)
         clock.count(BUILT)
-        built = _tried(retry, min((pace for pace, _ in found), default=inf))
+        built = _tried(retry, min((pace for pace, _ in found), default=inf), sources)
         if built is None:
             continue
         built = roomy(built)
@@ -373,13 +373,17 @@ def _far_less(built: Compiled, first: Compiled) -> bool:
     return fewer and others <= others_of_first and LESS * spilled <= spilled_by_first
 
 
-def _tried(retry: Retry, fastest: float) -> Compiled | None:
-    """The kernel in the way that ptxas spills least; None where that is not possible or it is not faster."""
+def _tried(retry: Retry, fastest: float, sources: set[str] | None = None) -> Compiled | None:
+    """The kernel in the way that ptxas spills least; None where that is not possible, it is not faster, or
+    without given schedules its source is one of those tried before, to which it is added."""
+    before = set[str]() if sources is None else sources
     try:
         other = retry.make(min(retry.slowest, fastest))
         pace = pace_of_sm(other)
-        if pace > retry.slowest or pace >= fastest:
+        again = retry.replaces and other.cuda in before
+        if pace > retry.slowest or pace >= fastest or again:
             return None
+        before.add(other.cuda)
         return least_spilled(compiled(other, (retry.why,), retry.what))
     except TwillError:
         return None
