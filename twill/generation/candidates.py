@@ -40,7 +40,7 @@ from twill.generation.independent import independent
 from twill.generation.loop_nest import LEAST, NoScheduleError
 from twill.generation.multistage import FEWEST, as_written, multistage, without_copies
 from twill.generation.refusals import refusals
-from twill.generation.subtiles import COUNT, GAIN, MORE_WARPS, better, divided, note
+from twill.generation.subtiles import COUNT, GAIN, MORE_WARPS, SPILLS, better, divided, note
 from twill.generation.subtiles import searched as of_both_forms
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
@@ -71,10 +71,6 @@ measured, see `attempts.PASSES`)."""
 TIGHTER = 1.2
 """How many times as long twice the warps have to take as the warps that a kernel has, with tiles in as few
 registers (estimate)."""
-SPILLS = (2, 4, 16)
-"""How many times the registers of a thread tiles may take where no loop has a schedule with less, in this
-order."""
-
 
 Solve = Callable[[Problem, Options, ProgressCallback, "Begun | None"], Result]
 """A search, from what is known already."""
