@@ -82,22 +82,21 @@ def proven(kept: Mapping[str, Result]) -> tuple[Result, ...]:
 
 
 def replacing(made: Generated, kept: Mapping[str, Result], why: str) -> Generated:
-    """The kernel with a note of the given schedules that it has others in place of; as it is where it has all
-    of them."""
-    results = made.results
-    replaced = [name for name, one in kept.items() if one.solution != results[name].solution]
-    if not replaced:
+    """The kernel with a note that it has other schedules than those given; as it is where it has these."""
+    taken = made.results.values()
+    if all(any(one.solution == other.solution for other in taken) for one in kept.values()):
         return made
-    cycles = (f"{name} {_cycles(results[name])} instead of {_cycles(kept[name])}" for name in replaced)
-    note = f"given schedules are replaced (--keep-schedules keeps them): {', '.join(cycles)}: {why}"
+    instead = f"{_intervals(taken)} cycles an iteration instead of {_intervals(kept.values())}"
+    note = f"given schedules are replaced (--keep-schedules keeps them): {instead}: {why}"
     return replace(noted(made, note), replaced=note)
 
 
-def _cycles(result: Result) -> str:
-    """Machine cycles of an iteration."""
-    if result.solution is None:
-        return "none"
-    return f"{result.solution.interval * result.problem.resolution.cycles_per_unit:.0f} cycles"
+def _intervals(results: Iterable[Result]) -> str:
+    """Machine cycles of each loop."""
+    return " and ".join(
+        f"{one.solution.interval * one.problem.resolution.cycles_per_unit:.0f}" if one.solution else "none"
+        for one in results
+    )
 
 
 def divided_waits(result: Result) -> bool:
