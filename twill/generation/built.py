@@ -144,9 +144,11 @@ def with_library(
     known = place(made, options) if said and remember else None
     with _one_of_kind(known, remember) if known and remember else nullcontext():
         other = without_warnings(inputs, options, made, said, on_progress, check, solve, known)
-    made = other or (made if said or options.schedules else _in_more_blocks(made, options, folder))
+    made = other or (made if said else _in_more_blocks(made, options, folder))
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
+    if made.replaced:
+        notes(made.program, "schedules", on_progress)(made.replaced)
     library(made, folder, home)
     return made, other is not None
 

@@ -354,6 +354,9 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
         with suppress(DefectError), _leaving_out(session, LOADING):
             few = partial(without_copies, stated, found)
             one = multistage(one, loading, lambda: as_written(stated, found), one_group, wide, few)
+    elif lowering.multistage is None:
+        with suppress(DefectError), _leaving_out(session, LOADING):
+            one = multistage(one, loading)  # with the given schedules
     beaten = before if one is not before and one.cases == before.cases else None
     if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
         with suppress(DefectError), _leaving_out(session, STORING):
