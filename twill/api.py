@@ -42,6 +42,7 @@ def compile(  # noqa: A001 (as users say it)
     *,
     settings: Mapping[str, object] | None = None,
     schedules: Iterable[str] = (),
+    keep_schedules: bool = True,
     time_limit: float = 60.0,
     check: bool = True,
     **what_if: Any,
@@ -50,8 +51,9 @@ def compile(  # noqa: A001 (as users say it)
 
     `kernel` is a `@triton.jit` function, `FILE.py:function` (the file is executed), `FILE.ttgir`, or the text
     of TTGIR. `settings` are argument types and constants of a Python kernel, as in `--set`; `schedules` are
-    files to use instead of a search; without `check` the kernel is not run on the CPU before it is handed
-    over; `what_if` are the other fields of `Inputs`. Launch the kernel with `kernel[grid](...)`. Raises
+    files to use instead of a search (unless `keep_schedules`, only where ptxas does not spill with them and a
+    kernel can be generated); without `check` the kernel is not run on the CPU before it is handed over;
+    `what_if` are the other fields of `Inputs`. Launch the kernel with `kernel[grid](...)`. Raises
     TwillError for bad input.
     """
     from twill.extract.frontend.source import described
@@ -63,7 +65,7 @@ def compile(  # noqa: A001 (as users say it)
     return load(
         built(
             Inputs(spec, arch=arch, settings=given, constants=constants, **what_if),
-            GenerateOptions(time_limit, tuple(schedules), check=check),
+            GenerateOptions(time_limit, tuple(schedules), keep_schedules, check=check),
         )
     )
 

@@ -38,11 +38,13 @@ def kernel(name: str, *, dynamic: bool = False) -> twill.Kernel:
     text = (
         Path("examples/ttgir" if example in EXAMPLES else "tests/kernels/ttgir") / f"{example}.{arch}.ttgir"
     )
-    lowering = Options(pairs=f"{name}.{arch}" in PAIRED, dynamic=dynamic)
+    multistage = None if dynamic else False
+    lowering = Options(pairs=f"{name}.{arch}" in PAIRED, dynamic=dynamic, multistage=multistage)
     inputs = Inputs(
         str(text), arch=arch, persistent=dynamic or None, polynomial_exp2=plain.endswith("_polynomial")
     )
-    options = GenerateOptions(schedules=() if dynamic else schedules, lowering=lowering)
+    kept = () if dynamic else schedules
+    options = GenerateOptions(schedules=kept, keep_schedules=True, lowering=lowering)
     return load(built(inputs, options))
 
 

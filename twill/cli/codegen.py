@@ -95,6 +95,8 @@ def _write(out: Path, made: "Generated", dump: Path | None) -> None:
     if dump is not None:
         for path in write_all(dump, {name: partial(str, text) for name, text in made.dumps.items()}):
             click.echo(f"wrote {path}", err=True)
+    if made.replaced:
+        click.echo(f"note: {made.replaced}", err=True)
     _say_unchecked(made)
     for path in write_all(out, files(made)):
         click.echo(f"wrote {path}", err=True)

@@ -63,5 +63,7 @@ def export(spec: str, to: "Language", out: Path, **options: Option) -> None:
     write(out / name, text)  # beside the kernels exported before
     note(out, [out / name])
     click.echo(f"wrote {out / name}", err=True)
+    if made.replaced:
+        click.echo(f"note: {made.replaced}", err=True)
     for warning in made.program.warnings:
         click.echo(f"warning: {warning}", err=True)

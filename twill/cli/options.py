@@ -292,6 +292,12 @@ program_options = _group(
         help="Use this schedule of a loop instead of searching; repeatable.",
     ),
     _option(
+        "--keep-schedules",
+        is_flag=True,
+        help="Keep given schedules also where ptxas spills with them, or no kernel can be generated;"
+        " otherwise they are replaced then, and a note says so.",
+    ),
+    _option(
         "--time-limit",
         type=Seconds(),
         default=60.0,
@@ -419,5 +425,8 @@ def generate_options(options: CommandOptions) -> "GenerateOptions":
         independent=options["independent"],
     )
     return GenerateOptions(
-        time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering
+        time_limit=options["time_limit"],
+        schedules=options["schedules"],
+        keep_schedules=options["keep_schedules"],
+        lowering=lowering,
     )

@@ -104,6 +104,8 @@ def simulate(spec: str, out: Path | None, **options: Option) -> None:
             inputs(spec, options), replace(generate_options(options), check=False), on_progress
         )
     )
+    if generated.replaced:
+        click.echo(f"note: {generated.replaced}", err=True)
     made = generated.program
     _values(made, options)
     _interleavings(made)

@@ -144,9 +144,11 @@ def with_library(
     known = place(made, options) if said and remember else None
     with _one_of_kind(known, remember) if known and remember else nullcontext():
         other = without_warnings(inputs, options, made, said, on_progress, check, solve, known)
-    made = other or (made if said or options.schedules else _in_more_blocks(made, options, folder))
+    made = other or (made if said else _in_more_blocks(made, options, folder))
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
+    if made.replaced:
+        notes(made.program, "schedules", on_progress)(made.replaced)
     library(made, folder, home)
     return made, other is not None
 
@@ -205,9 +207,9 @@ def without_warnings(
     fewer thread blocks on an SM, scheduled for fewer warp groups or registers, or in another form; its last
     note says which. Where no such kernel is right and built without these warnings in the time that there is,
     one as fast that spills at most half, or the same schedule in the way that spills least. Given schedules
-    stay. None where nothing is better. `check` and `solve` are those of `generation.generate.generate`;
-    `check` may leave a kernel with warnings unchecked. `known`: the file of what helped a kernel like this
-    one (`kept_remedies`)."""
+    stay where anything that keeps them has no warnings. None where nothing is better. `check` and `solve` are
+    those of `generation.generate.generate`; `check` may leave a kernel with warnings unchecked. `known`: the
+    file of what helped a kernel like this one (`kept_remedies`)."""
     if not said:
         return None
     warning = said[0].split(":")[0]
@@ -217,7 +219,9 @@ def without_warnings(
         note(f"{warning}; trying {what}")
 
     checked = partial(_checked, warning, options, on_progress, check, known)
-    others = partial(retries, inputs, options, made, pace_of_sm(made), on_progress, solve)
+    pace = pace_of_sm(made)
+    others = partial(retries, inputs, options, made, pace, on_progress, solve, warning=warning)
+    keeping = partial(retries, inputs, replace(options, keep_schedules=True), made, pace, on_progress, solve)
     if known and (remedy := load(known)):
         report("what helped a kernel with the same loops")
         before = _as_before(Compiled(made, tuple(said)), remedy, others(far_too_much(said)))
@@ -228,12 +232,12 @@ def without_warnings(
     first = roomy(least_spilled(Compiled(made, tuple(said))))
     if not first.said and starved(first.made):
         report(f"{FEWEST_GROUPS}, so that threads which load have more registers")
-        wide = _with_fewest_groups(others(far_too_much(said)))
+        wide = _with_fewest_groups(keeping(far_too_much(said)))
         if wide and (other := checked(wide)):
             return other
     if keeps_little(first.made):
         report("fewer thread blocks on an SM, whose threads keep masks and offsets")
-        fewer = _in_fewer_blocks(others(far_too_much(said)), pace_of_sm(first.made))
+        fewer = _in_fewer_blocks(keeping(far_too_much(said)), pace_of_sm(first.made))
         if fewer and (other := checked(fewer)):
             return other
     if (first.worth_it or not first.said) and (other := checked(first)):
@@ -258,7 +262,8 @@ def _roomy(
     if found.said or not alone or room < least:
         return found
     lowering = replace(options.lowering, most_blocks=launch.blocks, multistage=True)
-    wanted = replace(options, lowering=lowering, check=False, execute=False)
+    kept = () if made.replaced else options.schedules
+    wanted = replace(options, lowering=lowering, check=False, execute=False, schedules=kept)
     try:
         other = generate(made.inputs, wanted, on_progress, made.searched, None, solve)
         built = compiled(other, found.changes, found.what)
@@ -332,16 +337,19 @@ def _best_retry(
     """The first kernel without warnings that takes about as many simulated cycles as `first`, which has them;
     otherwise the fastest that is found in FOUND, or else RETRIES, times so many seconds. What needs no
     search is tried in any case. If all have warnings, that which spills least of those as fast as `first`, if
-    that is at most half (LESS). Only what may be taken is checked."""
+    that is at most half (LESS). Given schedules are not replaced where a kernel with them has no warnings.
+    Only what may be taken is checked."""
     clock, before, found = own_clock(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
-    began, spilling = clock.mark(), list[Compiled]()
+    began, spilling, sources = clock.mark(), list[Compiled](), set[str]()
     for retry in retries:
+        if retry.replaces and any(not built.said for _, built in found):
+            break
         limit = seconds * (FOUND if found else RETRIES)
         if retry.searches and clock.left(limit, began) <= 0:
             continue
         report(retry.what)
         clock.count(BUILT)
-        built = _tried(retry, min((pace for pace, _ in found), default=inf))
+        built = _tried(retry, min((pace for pace, _ in found), default=inf), sources)
         if built is None:
             continue
         built = roomy(built)
@@ -367,13 +375,17 @@ def _far_less(built: Compiled, first: Compiled) -> bool:
     return fewer and others <= others_of_first and LESS * spilled <= spilled_by_first
 
 
-def _tried(retry: Retry, fastest: float) -> Compiled | None:
-    """The kernel in the way that ptxas spills least; None where that is not possible or it is not faster."""
+def _tried(retry: Retry, fastest: float, sources: set[str] | None = None) -> Compiled | None:
+    """The kernel in the way that ptxas spills least; None where that is not possible, it is not faster, or
+    without given schedules its source is one of those tried before, to which it is added."""
+    before = set[str]() if sources is None else sources
     try:
         other = retry.make(min(retry.slowest, fastest))
         pace = pace_of_sm(other)
-        if pace > retry.slowest or pace >= fastest:
+        again = retry.replaces and other.cuda in before
+        if pace > retry.slowest or pace >= fastest or again:
             return None
+        before.add(other.cuda)
         return least_spilled(compiled(other, (retry.why,), retry.what))
     except TwillError:
         return None

@@ -40,7 +40,7 @@ from twill.generation.independent import independent
 from twill.generation.loop_nest import LEAST, NoScheduleError
 from twill.generation.multistage import FEWEST, as_written, multistage, without_copies
 from twill.generation.refusals import refusals
-from twill.generation.subtiles import COUNT, GAIN, MORE_WARPS, better, divided, note
+from twill.generation.subtiles import COUNT, GAIN, MORE_WARPS, SPILLS, better, divided, note
 from twill.generation.subtiles import searched as of_both_forms
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
@@ -71,10 +71,6 @@ measured, see `attempts.PASSES`)."""
 TIGHTER = 1.2
 """How many times as long twice the warps have to take as the warps that a kernel has, with tiles in as few
 registers (estimate)."""
-SPILLS = (2, 4, 16)
-"""How many times the registers of a thread tiles may take where no loop has a schedule with less, in this
-order."""
-
 
 Solve = Callable[[Problem, Options, ProgressCallback, "Begun | None"], Result]
 """A search, from what is known already."""
@@ -358,6 +354,9 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
         with suppress(DefectError), _leaving_out(session, LOADING):
             few = partial(without_copies, stated, found)
             one = multistage(one, loading, lambda: as_written(stated, found), one_group, wide, few)
+    elif lowering.multistage is None:
+        with suppress(DefectError), _leaving_out(session, LOADING):
+            one = multistage(one, loading)  # with the given schedules
     beaten = before if one is not before and one.cases == before.cases else None
     if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
         with suppress(DefectError), _leaving_out(session, STORING):

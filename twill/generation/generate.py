@@ -16,6 +16,7 @@ from time import monotonic
 from twill.diagnostics import DefectError, TwillError
 from twill.generation.candidates import Solve, candidates, solved
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, warned
+from twill.generation.given import GivenScheduleError, given, proven, replacing
 from twill.inputs import Inputs
 from twill.ir.checked import Checked
 from twill.ir.program import Program
@@ -40,9 +41,14 @@ def generate(
     Problems that are alike those of `searched` are not solved again, others by `solve`. `check` replaces the
     checks that `options` name. `slowest`: see `candidates`. Where no form is right, which is a
     defect of Twill, the loops are scheduled once more, without overlap of iterations; a warning says so.
-    Raises TwillError where the kernel has no form, or where that is wrong, too.
+    Where there is none with the given schedules, others are searched for, and a note says so
+    (`GenerateOptions.keep_schedules`). Raises TwillError where the kernel has no form, or where that is
+    wrong, too.
     """
     options = options or GenerateOptions()
+    if options.schedules and not options.keep_schedules:
+        made = partial(generate, inputs, on_progress=on_progress, check=check, solve=solve, slowest=slowest)
+        return _as_given_or_searched(made, options, searched)
     try:
         forms = candidates(inputs, options, on_progress, searched, solve, slowest)
     except DefectError as wrong:
@@ -51,6 +57,25 @@ def generate(
         return right(forms, options, on_progress, check)
     except TwillError as wrong:
         return _without_overlap(inputs, options, on_progress, wrong, check, solve)
+
+
+def _as_given_or_searched(
+    made: Callable[..., Generated], options: GenerateOptions, searched: Sequence[Result]
+) -> Generated:
+    """The kernel with the given schedules, or, where there is none, with others."""
+    try:
+        return made(options=replace(options, keep_schedules=True), searched=searched)
+    except GivenScheduleError:
+        raise
+    except TwillError as refused:
+        wrong = refused
+    kept = given(options.schedules)
+    try:
+        other = made(options=replace(options, schedules=()), searched=(*searched, *proven(kept)))
+    except TwillError:
+        raise wrong from None
+    why = f"{wrong.message}; please report this" if isinstance(wrong, DefectError) else wrong.message
+    return replacing(other, kept, why)
 
 
 def _without_overlap(

@@ -27,6 +27,9 @@ class GenerateOptions:
     together."""
     schedules: tuple[str, ...] = ()
     """Schedule files (`twill.schedule/1`) to use instead of a search."""
+    keep_schedules: bool = False
+    """Given schedules stay also where ptxas spills with them in every way that keeps them, or no kernel can
+    be generated; otherwise such schedules are replaced, with a note."""
     lowering: Lowering = field(default_factory=Lowering)
     check: bool = True
     """Check the kernel once before it is handed over (`twill.simulate.check`)."""
@@ -73,6 +76,8 @@ class Generated:
     several: "Generated | None" = None
     """That with several groups that compute, in whose place it has one in each thread block; without its
     CUDA."""
+    replaced: str = ""
+    """Which of the given schedules it does not have, and why; empty where it has all."""
     intervals: Mapping[str, float] | None = None
     """Simulated machine cycles of a thread block for an iteration of each loop, by its path, if known."""
 

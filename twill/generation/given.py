@@ -1,5 +1,5 @@
 """Schedules that the user gives instead of a search: read from files, refused where they belong to another
-kernel."""
+kernel, or replaced where no good kernel can be made with them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -7,10 +7,15 @@ from dataclasses import replace
 from itertools import product
 
 from twill.diagnostics import TwillError
+from twill.generation.generated import Generated, noted
 from twill.generation.subtiles import COUNT, MORE_WARPS
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Operation, Problem
 from twill.ir.schedule import Result
+
+
+class GivenScheduleError(TwillError):
+    """A given schedule is not one of this kernel."""
 
 
 def given(paths: Iterable[str]) -> dict[str, Result]:
@@ -21,7 +26,7 @@ def given(paths: Iterable[str]) -> dict[str, Result]:
     for path in paths:
         result = read_schedule(load(path), path).result
         if result.problem.name in found:
-            raise TwillError(
+            raise GivenScheduleError(
                 f"{path} is a second schedule for {result.problem.name}",
                 help="give --schedule once for a loop",
             )
@@ -65,10 +70,33 @@ def refuse_foreign(kept: Mapping[str, Result], loops: Sequence[str]) -> None:
     """Raises TwillError for a schedule of a loop that the kernel does not have."""
     for name in kept:
         if name not in loops:
-            raise TwillError(
+            raise GivenScheduleError(
                 f"the given schedule is for {name}, and the kernel has {', '.join(loops)}",
                 help="leave that --schedule out",
             )
+
+
+def proven(kept: Mapping[str, Result]) -> tuple[Result, ...]:
+    """The given schedules that a search need not find again."""
+    return tuple(one for one in kept.values() if one.status == "optimal")
+
+
+def replacing(made: Generated, kept: Mapping[str, Result], why: str) -> Generated:
+    """The kernel with a note that it has other schedules than those given; as it is where it has these."""
+    taken = made.results.values()
+    if all(any(one.solution == other.solution for other in taken) for one in kept.values()):
+        return made
+    instead = f"{_intervals(taken)} cycles an iteration instead of {_intervals(kept.values())}"
+    note = f"given schedules are replaced (--keep-schedules keeps them): {instead}: {why}"
+    return replace(noted(made, note), replaced=note)
+
+
+def _intervals(results: Iterable[Result]) -> str:
+    """Machine cycles of each loop."""
+    return " and ".join(
+        f"{one.solution.interval * one.problem.resolution.cycles_per_unit:.0f}" if one.solution else "none"
+        for one in results
+    )
 
 
 def divided_waits(result: Result) -> bool:
@@ -86,14 +114,14 @@ def fitting(result: Result, problem: Problem) -> Result:
         (e.src, e.dst, e.distance) for e in problem.edges
     }
     if not same:
-        raise TwillError(
+        raise GivenScheduleError(
             f"the given schedule for {problem.name} belongs to another loop: its operations or dependences"
             " differ",
             help="schedule the kernel as it is now, with the same what-if options",
         )
     broken = check_result(result)
     if broken:
-        raise TwillError(
+        raise GivenScheduleError(
             f"the given schedule for {problem.name} breaks a rule: {broken[0]}",
             help="`twill check` names every rule that a schedule breaks",
         )

@@ -1,6 +1,6 @@
 """The kernels that are tried where ptxas spills registers or serializes MMAs, in their order: with sub-tiles,
 loads by the group that computes, more warps, fewer thread blocks on an SM, fewer warp groups or registers, or
-in another form.
+in another form. Of given schedules, what keeps them comes first, then all that there is without them.
 
 `retries` takes the kernel with the warnings and gives a `Retry` for each.
 """
@@ -22,9 +22,11 @@ from twill.generation.generated import (
     pace_of_sm,
     warned,
 )
+from twill.generation.given import given, proven, replacing
 from twill.generation.subtiles import COUNT, MORE_WARPS
 from twill.inputs import Inputs
 from twill.ir.loop import Tensor
+from twill.ir.schedule import Result
 from twill.ir.statements import Pipelined, ProducerLoad, walk
 from twill.ops.table import role
 from twill.targets import target
@@ -36,6 +38,7 @@ FEWER_BLOCKS = 2
 """How many numbers of thread blocks on an SM are tried."""
 LEAST_GROUPS = 2
 """Warp groups that are tried at least: one that loads, one that computes."""
+OTHERS = "other schedules than given"
 TOGETHER = "the group that computes loads too"
 LATE = "tiles that only code behind a loop reads are loaded behind it"
 """Why a kernel is as it is, in its notes."""
@@ -74,6 +77,8 @@ class Retry:
     """How many times as long as the kernel with warnings it may take for no other one to be tried."""
     searches: bool = True
     """Its loops may have to be scheduled first."""
+    replaces: bool = False
+    """It may have other schedules than those that are given."""
 
 
 def _loads_early(made: Generated) -> bool:
@@ -147,30 +152,19 @@ def retries(
     on_progress: ProgressCallback,
     solve: Solve,
     far_too_much: bool = False,
+    warning: str = "",
 ) -> Iterator[Retry]:
     """What is tried instead of a kernel of `before` cycles, in this order. Where it spills `far_too_much`,
     its other forms come first, which need no search; so do several groups that it has one in place of, whose
     threads have less to hold each. Problems that were solved already are not solved again. With given
-    schedules only their kernel in fewer thread blocks on an SM is tried."""
-    limit = min(options.time_limit, LONGEST)
-    unchecked = replace(options, check=False, execute=False, time_limit=limit)
-
-    def making(
-        changed: Inputs,
-        most_blocks: int = options.lowering.most_blocks,
-        multistage: bool | None = options.lowering.multistage,
-    ) -> Callable[[float], Generated]:
-        lowering = replace(options.lowering, most_blocks=most_blocks, multistage=multistage)
-
-        def make(slowest: float) -> Generated:
-            wanted = replace(unchecked, lowering=lowering)
-            return generate(changed, wanted, on_progress, made.searched, None, solve, slowest)
-
-        return make
-
+    schedules their kernel in fewer thread blocks on an SM is tried, then, unless they are kept, what is tried
+    without them, with a note that has the `warning`."""
+    making = _maker(options, made.searched, on_progress, solve)
     if options.schedules:
         for most in dict.fromkeys((made.program.resident_blocks, made.program.launch.blocks)):
             yield from _in_fewer_blocks(made, making, SLOWER * before, most)
+        if not options.keep_schedules:
+            yield from _replacing(inputs, options, made, before, on_progress, solve, far_too_much, warning)
         return
     forms = {form: _other_form(made, form) for form in made.others}
     yield from forms.values() if far_too_much else ()
@@ -197,6 +191,51 @@ def retries(
     if _loads_early(made):
         late = making(replace(made.inputs, late_loads=True))
         yield Retry("loads behind loops", LATE, late, SLOWER * before)
+
+
+def _maker(
+    options: GenerateOptions, searched: Sequence[Result], on_progress: ProgressCallback, solve: Solve
+) -> _Making:
+    limit = min(options.time_limit, LONGEST)
+    unchecked = replace(options, check=False, execute=False, time_limit=limit, keep_schedules=True)
+
+    def making(
+        changed: Inputs,
+        most_blocks: int = options.lowering.most_blocks,
+        multistage: bool | None = options.lowering.multistage,
+    ) -> Callable[[float], Generated]:
+        lowering = replace(options.lowering, most_blocks=most_blocks, multistage=multistage)
+
+        def make(slowest: float) -> Generated:
+            wanted = replace(unchecked, lowering=lowering)
+            return generate(changed, wanted, on_progress, searched, None, solve, slowest)
+
+        return make
+
+    return making
+
+
+def _replacing(
+    inputs: Inputs,
+    options: GenerateOptions,
+    made: Generated,
+    before: float,
+    on_progress: ProgressCallback,
+    solve: Solve,
+    far_too_much: bool,
+    warning: str,
+) -> Iterator[Retry]:
+    """What is tried without given schedules: first the kernel that there is then."""
+    kept, free = given(options.schedules), replace(options, schedules=())
+    made = replace(made, searched=(*made.searched, *proven(kept)))
+    making = _maker(free, made.searched, on_progress, solve)
+    first = Retry(OTHERS, "scheduled anew", making(inputs), SLOWER * before)
+    for one in (first, *retries(inputs, free, made, before, on_progress, solve, far_too_much)):
+        yield replace(one, make=partial(_replaced, one, kept, warning), replaces=True)
+
+
+def _replaced(retry: Retry, kept: Mapping[str, Result], warning: str, slowest: float) -> Generated:
+    return replacing(retry.make(slowest), kept, f"otherwise {warning}")
 
 
 def _together(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Retry | None:

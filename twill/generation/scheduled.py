@@ -1,14 +1,16 @@
 """Schedules of a kernel's loops by themselves, as `twill schedule` gives them: in the form that takes fewer
-cycles, with more warps where they have none otherwise, and so that one thread block can have all of them."""
+cycles, with more room for tiles where they have none otherwise, and so that one thread block can have all of
+them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 from twill.diagnostics import TwillError
 from twill.generation.loop_nest import going_together
-from twill.generation.subtiles import MORE_WARPS, Searched, Solve, Told, searched
+from twill.generation.subtiles import MORE_WARPS, SPILLS, Searched, Solve, Told, searched
 from twill.inputs import Case, Inputs, cases, is_graph
 from twill.ir.schedule import Result
 from twill.ir.search import Options
@@ -45,21 +47,36 @@ def scheduled(inputs: Inputs, found: Sequence[Case], search: Options, solve: Sol
 def _in_a_form(
     inputs: Inputs, found: Sequence[Case], search: Options, solve: Solve, told: Told
 ) -> tuple[Inputs, Searched]:
-    """The form that is scheduled: that of `subtiles.searched`, or with more warps, each of which holds less,
-    where a loop has no schedule there and all have one so."""
+    """The form that is scheduled: that of `subtiles.searched`, or, where a loop has no schedule there, the
+    first of those with more room for tiles in which all have one."""
     first = searched(inputs, found, search, solve, told)
     form = inputs if first.subtile is None else replace(inputs, subtile=first.subtile)
     missing = next((one for one in first.results if one.solution is None), None)
-    if missing is None or is_graph(inputs.spec) or inputs.warps is not None:
-        return form, first
-    wide = replace(inputs, warps=MORE_WARPS)
-    try:
-        more = searched(wide, cases(wide), search, solve, told)
-    except TwillError:
-        return form, first
-    if any(one.solution is None for one in more.results):
+    if missing is None or is_graph(inputs.spec):
         return form, first
     why = missing.reasons[0].text if missing.reasons else f"{missing.problem.name} has no schedule"
-    note = "; ".join(filter(None, (more.note, f"{MORE_WARPS} warps hold tiles: otherwise {why}")))
-    subtile = wide.subtile if more.subtile is None else more.subtile
-    return replace(wide, subtile=subtile), replace(more, note=note)
+    for roomy, what in _with_more_room(inputs, missing):
+        try:
+            more = searched(roomy, cases(roomy), search, solve, told)
+        except TwillError:
+            continue
+        if all(one.solution for one in more.results):
+            subtile = roomy.subtile if more.subtile is None else more.subtile
+            note = "; ".join(filter(None, (more.note, f"{what}: otherwise {why}")))
+            return replace(roomy, subtile=subtile), replace(more, note=note)
+    return form, first
+
+
+def _with_more_room(inputs: Inputs, missing: Result) -> Iterator[tuple[Inputs, str]]:
+    """The inputs with more warps, each of which holds less, then with tiles that take more registers than a
+    thread has, as `twill codegen` generates them; with what is different, in words. Limits that the user
+    gives are not exceeded."""
+    if inputs.warps is None:
+        yield replace(inputs, warps=MORE_WARPS), f"{MORE_WARPS} warps hold tiles"
+    limits = (inputs.registers, inputs.groups, inputs.shared, inputs.tensor, inputs.pins)
+    if missing.status != "infeasible" or inputs.spills > 1 or any(one is not None for one in limits):
+        return
+    warps = (inputs.warps,) if inputs.warps is not None else (MORE_WARPS, None)
+    for times, held in product(SPILLS, warps):
+        what = f"tiles take up to {times} times the registers of a thread, which may spill"
+        yield replace(inputs, subtile=inputs.subtile or 1, spills=times, warps=held), what

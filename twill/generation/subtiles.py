@@ -28,6 +28,9 @@ COUNT = 2
 """Sub-tiles that are tried."""
 MORE_WARPS = 8
 """Warps that hold tiles where four have too few registers: two warpgroups."""
+SPILLS = (2, 4, 16)
+"""How many times the registers of a thread tiles may take where no loop has a schedule with less, in this
+order."""
 GAIN = 0.98
 """Sub-tiles are taken where the loops take at most this part of the cycles: a further group has barriers of
 its own, which the schedule does not count (estimate)."""

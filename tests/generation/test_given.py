@@ -1,0 +1,170 @@
+"""Schedules that are given: kept where a kernel can be made with them, replaced otherwise."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.generation.test_generate import BANDS, GEMM, OPTIONS, SPILLED
+from twill.diagnostics import TwillError
+from twill.files import load, read_schedule, write_schedule
+from twill.generation import loop_nest, multistage, retries, spills
+from twill.generation.built import without_warnings
+from twill.generation.generate import generate
+from twill.generation.generated import Generated, GenerateOptions
+from twill.generation.scheduled import Schedules, scheduled
+from twill.inputs import Case, Inputs, cases
+from twill.ir.loop import Module
+from twill.ir.program import Program
+from twill.ir.schedule import Result
+from twill.ir.search import Options
+from twill.pipeline import Begun, solve
+from twill.warp.tasks import Scheduled
+
+SCHEDULE = "tests/kernels/schedules/gemm.for.0.json"
+
+
+def test_a_schedule_that_can_not_be_generated_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One that is eight cycles longer than need be, as if its slots were too large."""
+    lowered, kept = loop_nest.lower, read_schedule(load(SCHEDULE), "").result
+    assert kept.solution
+    longer = replace(kept, status="feasible", solution=replace(kept.solution, interval=1032))
+    path = tmp_path / "schedule.json"
+    path.write_text(write_schedule(longer))
+
+    def refused(module: Module, loops: Sequence[Scheduled], *others: Any) -> Program:
+        if loops[0].solution.interval == 1032:
+            raise TwillError("the channels need too much")
+        return lowered(module, loops, *others)
+
+    monkeypatch.setattr(loop_nest, "lower", refused)
+    options = replace(OPTIONS, schedules=(str(path),))
+    with pytest.raises(TwillError, match="the channels need too much"):
+        generate(GEMM, replace(options, keep_schedules=True))
+    made = generate(GEMM, options)
+    assert made.replaced in made.program.notes
+    assert f"// {made.replaced}" in made.cuda
+    assert made.replaced == (
+        "given schedules are replaced (--keep-schedules keeps them): 1024 cycles an iteration instead of"
+        " 1032: the channels need too much"
+    )
+
+
+def test_what_is_wrong_with_any_schedule_is_said_of_the_given_one() -> None:
+    lowering = replace(OPTIONS.lowering, depths={"nothing": 2})
+    with pytest.raises(TwillError, match="there is no channel 'nothing'"):
+        generate(GEMM, replace(OPTIONS, schedules=(SCHEDULE,), lowering=lowering))
+
+
+@pytest.fixture(scope="module")
+def gemm() -> Generated:
+    made = generate(GEMM, replace(OPTIONS, schedules=(SCHEDULE,)))
+    assert not made.replaced, "it can be generated"
+    launch = replace(made.program.launch, blocks=4)
+    return replace(made, program=replace(made.program, launch=launch))
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_schedule_with_which_all_kernels_spill_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated, keeps: bool
+) -> None:
+    """What keeps it is tried first. The loop of another form, such as a persistent one, has another name."""
+    tried = list[tuple[tuple[str, ...], int | None]]()
+    ((name, result),) = gemm.results.items()
+    assert result.solution
+    longer = replace(result, solution=replace(result.solution, interval=result.solution.interval + 8))
+
+    def again(inputs: Inputs, options: GenerateOptions, *_: object) -> Generated:
+        tried.append((options.schedules, inputs.warps))
+        return gemm if options.schedules else replace(gemm, results={f"{name}.for.0": longer})
+
+    def said(made: Generated) -> Sequence[str]:
+        return () if tried and tried[-1] == ((), None) else SPILLED
+
+    monkeypatch.setattr(retries, "generate", again)
+    monkeypatch.setattr(spills, "_warnings", said)
+    options = replace(OPTIONS, schedules=(SCHEDULE,), keep_schedules=keeps)
+    other = without_warnings(GEMM, options, gemm, SPILLED)
+    assert [schedules for schedules, _ in tried[:2]] == [(SCHEDULE,)] * 2
+    if keeps:
+        assert other is None
+        assert {schedules for schedules, _ in tried} == {(SCHEDULE,)}
+        return
+    assert other
+    assert tried[-1] == ((), None)
+    assert other.replaced.endswith(
+        "1032 cycles an iteration instead of 1024: otherwise 260 bytes of registers are spilled, of 240"
+        " registers per thread"
+    )
+    assert other.replaced in other.program.notes
+
+
+def test_a_schedule_stays_where_a_slower_kernel_with_it_does_not_spill(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated
+) -> None:
+    tried = list[GenerateOptions]()
+    slow = replace(gemm, intervals={name: 1.3 * pace for name, pace in (gemm.intervals or {}).items()})
+
+    def again(inputs: Inputs, options: GenerateOptions, *_: object) -> Generated:
+        assert options.schedules
+        tried.append(options)
+        return slow
+
+    monkeypatch.setattr(retries, "generate", again)
+    monkeypatch.setattr(spills, "_warnings", lambda made: () if made.intervals is slow.intervals else SPILLED)  # pyright: ignore
+    other = without_warnings(GEMM, replace(OPTIONS, schedules=(SCHEDULE,)), gemm, SPILLED)
+    assert other
+    assert tried
+    assert not other.replaced
+
+
+def test_the_group_that_computes_loads_too_with_a_given_schedule(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where that is predicted to be faster, and the user does not say."""
+    ((name, result),) = generate(BANDS, OPTIONS).results.items()
+    path = tmp_path / "schedule.json"
+    path.write_text(write_schedule(result))
+    monkeypatch.setattr(multistage, "CLEARLY", 0.01)
+    options = replace(OPTIONS, schedules=(str(path),))
+    made = generate(BANDS, options)
+    assert not any(group.only_moves for group in made.program.groups)
+    assert made.results[name].solution == result.solution
+    apart = generate(BANDS, replace(options, lowering=replace(options.lowering, multistage=False)))
+    assert any(group.only_moves for group in apart.program.groups)
+
+
+def in_more_room(inputs: Inputs) -> Schedules:
+    """The schedules where none holds tiles whole."""
+    most = max(value.registers for value in cases(inputs)[0].problem.values)
+
+    def searched(case: Case, options: Options, known: Begun | None) -> Result:
+        found = solve(case.problem, options)
+        if max(value.registers for value in case.problem.values) > most // 3:
+            return replace(found, status="infeasible", solution=None)
+        return found
+
+    search = Options(time_limit=20, explain=False)
+    return scheduled(inputs, cases(inputs), search, searched, lambda name, event: None)
+
+
+def test_tiles_may_take_more_registers_than_a_thread_has_in_a_schedule(tmp_path: Path) -> None:
+    """Eight warps hold half as much each, which is too much as if it were a third. `twill codegen` takes the
+    schedule."""
+    plain = replace(BANDS, subtile=1)
+    made = in_more_room(plain)
+    assert (made.form.spills, made.form.warps) == (2, 8)
+    assert made.notes[0].startswith("tiles take up to 2 times the registers of a thread, which may spill")
+    path = tmp_path / "schedule.json"
+    path.write_text(write_schedule(made.together[0]))
+    kernel = generate(BANDS, replace(OPTIONS, schedules=(str(path),), keep_schedules=True), slowest=inf)
+    assert kernel.inputs.warps == 8
+    assert kernel.loops[0].solution == made.together[0].solution
+    limited = in_more_room(replace(plain, registers=200))
+    assert limited.form.spills == 1
+    assert limited.together[0].solution is None, "a limit that the user gives is a question"
