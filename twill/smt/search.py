@@ -8,7 +8,7 @@ gap is bisected; elsewhere every interval is decided, one after the other.
 
 from dataclasses import dataclass, replace
 
-from twill.engine.clock import Mark, own_clock
+from twill.engine.clock import SEARCHED, Mark, own_clock
 from twill.engine.partitions import Labels, partitions, under
 from twill.engine.probe import Feasible, Outcome, Refuted, Unknown
 from twill.ir.problem import Problem, Time
@@ -50,6 +50,12 @@ FAR = 8
 """Without proofs, schedules with more than few iterations in flight are looked for where few of them leave a
 gap of this part of the interval."""
 
+PROBE = 0.125
+"""Part of the time limit that an ordinary probe of a large problem takes at most."""
+
+SIMPLER = 0.5
+"""Part of the time limit for a simpler schedule, at most."""
+
 MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
 
@@ -61,21 +67,22 @@ def search(
     begin: Start | None = None,
     made: Solution | None = None,
     began: Mark | None = None,
-    refuted: tuple[Refutation, ...] = (),
+    wider: Result | None = None,
 ) -> Result:
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
 
     `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for
-    this search. `made` is a schedule, where one is known; the time limit counts from `began` on. `refuted` is
-    known of other searches.
+    this search. `made` is a schedule, where one is known; the time limit counts from `began` on. `wider` is the
+    result of a problem of which every schedule of this one is a schedule: what it excludes stays excluded,
+    and more iterations in flight are not considered than it was found with.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
     in_flight = max(begin.max_in_flight(options), 0 if made is None else made.in_flight(problem))
     setting = _setting(problem, options, report, begin, in_flight, began)
     deciding = setting.within(DECIDING)
-    known = _excluded(setting, Evidence(begin.low, begin.top, made, begin.refuted), refuted)
+    known = _excluded(setting, Evidence(begin.low, begin.top, made, begin.refuted), wider.refuted if wider else ())
     evidence = _decided(deciding, known)
-    if options.max_in_flight is None:
+    if options.max_in_flight is None and (wider is None or wider.max_in_flight > in_flight):
         deciding, evidence = _deepened(deciding, evidence, begin)
     setting = replace(setting, in_flight=deciding.in_flight)
     stopped = evidence.open and deciding.remaining <= 0
@@ -123,6 +130,8 @@ def _deepened(setting: Setting, evidence: Evidence, begin: Start) -> tuple[Setti
     best, undecided = evidence.best, evidence.open and setting.options.proofs
     if best is None or undecided or best.interval == begin.low or not _deepens(setting):
         return setting, evidence
+    if 2 * setting.remaining < setting.options.seconds:  # a better one would not be proven the best
+        return setting, evidence
     deeper = replace(setting, in_flight=2 * setting.in_flight)
     setting.tell("trying", "cpsat", best.interval - 1, f"up to {deeper.in_flight} iterations in flight")
     probe = cpsat.attempt(
@@ -165,7 +174,7 @@ def _setting(
         report,
         candidates,
         alike or behind,
-        WORK * size,
+        max(WORK, min(WORK * size, PROBE * options.seconds / SEARCHED)),
         begin.shortest,
         bool(behind),
         began,
@@ -217,7 +226,7 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     while pending and evidence.open and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     before, evidence = evidence.best, _first(setting, evidence)
-    settles = setting.options.proofs and setting.problem.monotone
+    settles = setting.options.proofs and setting.problem.monotone and setting.in_flight > 1
     if evidence.best is not before and setting.alike and settles:
         while pending and evidence.open:
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
@@ -236,15 +245,19 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
         evidence, agenda = _descended(setting, evidence, agenda)
-        while pending and evidence.open and not _near(setting, evidence):
+        while pending and evidence.open and not _spared(setting, evidence):
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     return evidence
 
 
-def _near(setting: Setting, evidence: Evidence) -> bool:
-    """So little is left below an answer that nobody wants proven that raising the lower end spares less than
-    it takes."""
-    return not setting.options.proofs and evidence.best is not None and not _far(evidence)
+def _spared(setting: Setting, evidence: Evidence) -> bool:
+    """There is an answer, and raising the lower end spares less than it takes: few iterations in flight are
+    all that count, which the complete model decides as soon, or little is left below an answer that nobody
+    wants proven."""
+    if evidence.best is None:
+        return False
+    all_few = setting.small and setting.few(evidence.low) == setting.in_flight
+    return all_few or (not setting.options.proofs and not _far(evidence))
 
 
 def _near_enough(setting: Setting, evidence: Evidence) -> bool:
@@ -347,6 +360,8 @@ def _next(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[_Agend
     floor = _floor(evidence, agenda)
     if floor >= high:
         return _again(agenda, evidence)
+    if agenda.stage == "brief" and low == high - 1:
+        return replace(agenda, stage="full"), low
     if evidence.best:
         return agenda, (floor + high - 1) // 2
     above = floor + floor * 4**agenda.misses // 64
@@ -373,12 +388,13 @@ def _enough(setting: Setting, evidence: Evidence, agenda: _Agenda) -> bool:
 
 
 def _again(agenda: _Agenda, evidence: Evidence) -> tuple[_Agenda, Time]:
-    """Every interval between was tried: first the proofs that would settle it, where there was no answer yet
-    all of them, since the brief ones were tried; then all again with a larger share."""
+    """Every interval between was tried: first the proofs that would settle it, where there was no answer yet,
+    or one interval is all that is left, all of them at once; then all again with a larger share."""
     fresh, low, high = replace(agenda, undecided=frozenset()), evidence.low, evidence.high
     match agenda.stage:
         case "few":
-            return replace(fresh, stage="brief" if evidence.best else "full"), high - 1
+            alone = evidence.best is None or low == high - 1
+            return replace(fresh, stage="full" if alone else "brief"), high - 1
         case "brief":
             return replace(fresh, stage="full"), high - 1
         case "full":
@@ -425,6 +441,6 @@ def _polished(setting: Setting, evidence: Evidence) -> tuple[Evidence, tuple[str
     setting.tell(
         "trying", "cpsat", best.interval, "fewest groups, channels and stages, then the shortest length"
     )
-    best, unproven = Polish(setting, best).run()
+    best, unproven = Polish(setting.with_at_most(SIMPLER), best).run()
     setting.tell("improved", "cpsat", best.interval)
     return replace(evidence, best=best), tuple(f"least {goal} not proven" for goal in unproven)

@@ -66,6 +66,13 @@ class Setting:
         kept = options.time_limit - part * options.seconds
         return replace(self, options=replace(options, reserved=kept))
 
+    def with_at_most(self, part: float) -> "Setting":
+        """The same with what is left of the time, but no more than a part of the limit from now on."""
+        options = self.options
+        seconds = min(self.remaining, part * options.time_limit)
+        own = replace(options, reserved=options.time_limit - seconds)
+        return replace(self, options=own, began=self.clock.mark())
+
     @property
     def decomposes(self) -> bool:
         """Projections and coarse time apply: they rest on monotony, and an engine that was chosen works
