@@ -11,6 +11,7 @@ from itertools import chain, islice
 from twill.diagnostics import TwillError
 from twill.engine.clock import Mark, own_clock
 from twill.engine.decode import channels
+from twill.engine.partitions import carried_over
 from twill.engine.probe import Outcome, Refuted
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Considered, Result, Solution
@@ -163,7 +164,26 @@ def begun(problem: Problem, options: Options, report: Report, spent: float = 0.0
 
 def restricted(problem: Problem, options: Options, report: Report, wider: Result) -> Begun:
     """What is known of a problem of which every schedule is one of that with the result `wider`."""
-    return replace(begun(problem, options, report), wider=wider)
+    known = replace(begun(problem, options, report), wider=wider)
+    large = len(problem.operations) > LARGE and not problem.implementations
+    if known.made or known.start.infeasible or not large or wider.solution is None:
+        return known
+    return replace(known, made=_in_groups_of(wider.solution, problem, options, known, report))
+
+
+def _in_groups_of(
+    wider: Solution, problem: Problem, options: Options, known: Begun, report: Report
+) -> Solution | None:
+    """A schedule that keeps every rule, constructed in the groups of that of a wider problem."""
+    from twill.modulo.constructive import rising, schedules
+
+    if options.engine != "auto" or options.modulo_only:
+        return None
+    begin, most = known.start, known.start.max_in_flight(options)
+    late, given = _late(options.seconds), (carried_over(problem, wider.group),)
+    at_bound = schedules(problem, begin.low, most, late=late, given=given)
+    above = rising(problem, begin.low, begin.top, most, late=late, given=given)
+    return _first(problem, options, chain(at_bound, above), report)
 
 
 def adopted(problem: Problem, options: Options, wider: Result, found: Iterable[Result]) -> Result | None:

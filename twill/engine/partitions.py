@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from twill.engine.clusters import clusters
 from twill.engine.connected import components
 from twill.ir.problem import Problem
 
@@ -126,6 +127,20 @@ def _small_joined(problem: Problem, shares: list[list[int]]) -> list[list[int]]:
 def _labels(problem: Problem, split: Iterable[Sequence[int]]) -> Labels:
     label = {op: g for g, ops in enumerate(part for part in split if part) for op in ops}
     return tuple(label[i] for i in range(len(problem.operations)))
+
+
+def carried_over(problem: Problem, labels: Labels) -> Labels:
+    """A partition of a wider problem as one of this, in which operations are together that were not: each
+    cluster is in the group that had most of what it issues."""
+    found = list(labels)
+    for members in clusters(problem).members:
+        issued = dict[int, int]()
+        for op in members:
+            issued[labels[op]] = issued.get(labels[op], 0) + problem.operations[op].issue
+        group = max(sorted(issued), key=issued.__getitem__)
+        for op in members:
+            found[op] = group
+    return tuple(found)
 
 
 def under(problem: Problem, labels: Labels) -> Problem:

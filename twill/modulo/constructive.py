@@ -47,13 +47,19 @@ REACH = 16
 
 
 def schedules(
-    problem: Problem, interval: Time, in_flight: int, *, joint: bool = True, late: Late = never
+    problem: Problem,
+    interval: Time,
+    in_flight: int,
+    *,
+    joint: bool = True,
+    late: Late = never,
+    given: Sequence[Labels] = (),
 ) -> Iterator[Solution]:
-    """One schedule at most for each natural partition, the simplest partition first; none where the problem
-    has what `_supported` excludes. It ends when it is `late`."""
+    """One schedule at most for each partition, the `given` ones or the natural ones, the simplest first; none
+    where the problem has what `_supported` excludes. It ends when it is `late`."""
     if not _supported(problem, interval, joint) or len(problem.operations) > LARGEST:
         return
-    for labels in _by_groups(problem) if joint else (None,):
+    for labels in (given or _by_groups(problem)) if joint else (None,):
         starts = _starts(problem, interval, labels, late)
         if starts is not None:
             found = _solution(problem, interval, starts, labels)
@@ -69,15 +75,16 @@ def rising(
     *,
     joint: bool = True,
     late: Late = never,
+    given: Sequence[Labels] = (),
 ) -> Iterator[Solution]:
-    """Schedules at intervals that rise from `low`, for a first answer: the operations of each group one after
+    """Schedules at intervals that rise from `low`, under natural partitions or the `given` ones, for a first answer: the operations of each group one after
     the other, about in the order of the program, depth first, or so that few registers are live at once. More
     than `LARGEST` operations strictly in order, at intervals that rise faster, within `PLACED`. It ends when
     it is `late`."""
     count = len(problem.operations)
     if not _supported(problem, top, joint) or count > MOST:
         return
-    least = [(labels, _least(problem, labels)) for labels in (_by_groups(problem) if joint else [None])]
+    least = [(labels, _least(problem, labels)) for labels in ((given or _by_groups(problem)) if joint else [None])]
     ways, step, left = _ways(problem), LARGE_STEP if count > LARGEST else STEP, PLACED
     interval = low
     while interval <= min(top, REACH * low) and (left > 0 or count <= LARGEST):

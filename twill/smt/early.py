@@ -118,7 +118,8 @@ def soon(setting: Setting, evidence: Evidence) -> Solution | None:
 
 def _state(setting: Setting, evidence: Evidence) -> _State:
     subtiles = SUBTILES if setting.options.proofs else UNPROVEN
-    return _State(subtiles if setting.alike else OTHERS, evidence, evidence.low)
+    first = evidence.expected(setting.hoped)
+    return _State(subtiles if setting.alike else OTHERS, evidence, first)
 
 
 def _grain(state: _State) -> Time:

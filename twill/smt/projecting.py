@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from twill.engine.clock import SEARCHED
 from twill.engine.probe import Probe
 from twill.ir.problem import Time
 from twill.ir.schedule import Refutation
@@ -17,7 +18,10 @@ from twill.smt.relax import Projection
 from twill.smt.setting import Evidence, Setting
 
 WORK = 2.0
-"""Deterministic seconds for a projection at one interval."""
+"""Deterministic seconds for a projection at one interval ..."""
+
+PART = 0.14
+"""... but no more than this part of the time limit."""
 
 FIRST_WORK = 0.5
 """The same before it has refuted anything."""
@@ -109,7 +113,7 @@ def _probes(
     for interval in intervals:
         setting.tell("trying", projection.name, interval)
 
-    budget = setting.budget(work)
+    budget = setting.budget(min(work, PART * setting.options.time_limit / SEARCHED))
 
     def probe(interval: Time) -> Probe:
         return cpsat.attempt(projection.at(interval), interval, in_flight(interval), budget=budget)

@@ -104,7 +104,7 @@ def decide(race: Race) -> Decision:
 def _sides(race: Race, find: Iterable[Step], prove: Iterable[Step]) -> Probe:
     """All steps have what is left of the time limit before any begins."""
     setting = race.setting
-    probe = find_and_prove(tuple(find), tuple(prove), setting.options.jobs, Stop())
+    probe = find_and_prove(tuple(find), tuple(prove), setting.options.jobs, Stop(), setting.remaining)
     setting.clock.count(probe.counted)
     return probe
 

@@ -50,7 +50,7 @@ FAR = 8
 """Without proofs, schedules with more than few iterations in flight are looked for where few of them leave a
 gap of this part of the interval."""
 
-PROBE = 0.125
+PROBE = 0.25
 """Part of the time limit that an ordinary probe of a large problem takes at most."""
 
 SIMPLER = 0.5
@@ -79,6 +79,8 @@ def search(
     begin = begin or start(problem, joint=not options.modulo_only)
     in_flight = max(begin.max_in_flight(options), 0 if made is None else made.in_flight(problem))
     setting = _setting(problem, options, report, begin, in_flight, began)
+    if wider is not None and wider.solution is not None and problem.monotone:
+        setting = replace(setting, hoped=wider.solution.interval)
     deciding = setting.within(DECIDING)
     known = _excluded(setting, Evidence(begin.low, begin.top, made, begin.refuted), wider.refuted if wider else ())
     evidence = _decided(deciding, known)
@@ -356,7 +358,7 @@ def _next(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[_Agend
     if evidence.best is None and agenda.hope and agenda.hope not in agenda.tried:
         return agenda, max(low, agenda.hope)
     if not setting.problem.monotone or not (agenda.tried or _roughly(setting, evidence)):
-        return agenda, low
+        return agenda, evidence.expected(setting.hoped)
     floor = _floor(evidence, agenda)
     if floor >= high:
         return _again(agenda, evidence)
