@@ -131,16 +131,28 @@ def _labels(problem: Problem, split: Iterable[Sequence[int]]) -> Labels:
 
 def carried_over(problem: Problem, labels: Labels) -> Labels:
     """A partition of a wider problem as one of this, in which operations are together that were not: each
-    cluster is in the group that had most of what it issues."""
+    cluster is in the group that had most of what it issues. Where there may be fewer groups, those that issue
+    least are one."""
     found = list(labels)
     for members in clusters(problem).members:
-        issued = dict[int, int]()
-        for op in members:
-            issued[labels[op]] = issued.get(labels[op], 0) + problem.operations[op].issue
+        issued = _issued(problem, labels, members)
         group = max(sorted(issued), key=issued.__getitem__)
         for op in members:
             found[op] = group
+    computing = [i for i, op in enumerate(problem.operations) if not op.variable]
+    while len(set(found)) > max(2, problem.limits.groups):
+        issued = _issued(problem, found, computing)
+        one, other = sorted(issued, key=lambda group: (issued[group], group))[:2]
+        found = [one if group == other else group for group in found]
     return tuple(found)
+
+
+def _issued(problem: Problem, labels: Sequence[int], ops: Iterable[int]) -> dict[int, int]:
+    """What the operations of each group issue."""
+    found = dict[int, int]()
+    for op in ops:
+        found[labels[op]] = found.get(labels[op], 0) + problem.operations[op].issue
+    return found
 
 
 def under(problem: Problem, labels: Labels) -> Problem:

@@ -22,7 +22,7 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options as Search
 from twill.modulo.bounds import bounds
-from twill.pipeline import adopted, up_to
+from twill.pipeline import adopted, restricted, up_to
 from twill.targets import target
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.dataflow import Code, read, variables
@@ -195,8 +195,8 @@ def going_together(
     `results` are those of the loops alone. One stays where it goes with those before it; otherwise the loop
     is solved on their groups, as `program` does it, by `solve`, which takes the result alone too: what that
     excludes stays excluded. There is no search for what another one has answered. These searches have the
-    time limit of each loop once more, together, and `LEAST` of it each. All results of a kernel stay where one is no schedule, and, with a note, where none were found
-    that go together.
+    time limit of each loop once more, together, and `LEAST` of it each. All results of a kernel stay where
+    one is no schedule, and, with a note, where none were found that go together.
     """
     found = list[tuple[tuple[Result, ...], tuple[str, ...]]]()
     for _, some in groupby(zip(cases, results, strict=True), lambda one: one[0].name.partition("/")[0]):
@@ -235,6 +235,9 @@ def _of_one_kernel(
     def faster(problem: Problem, result: Result) -> bool:
         assert result.solution is not None
         options = own[problem.name][0].searched(replace(search, time_limit=LEAST * search.time_limit))
+        known = restricted(problem, options, lambda event: None, own[problem.name][1])
+        if known.made is not None:
+            return known.made.interval < result.solution.interval
         least = up_to(problem, result.solution.interval - 1, options, lambda event: None, best=False)
         return isinstance(least, Feasible)
 
@@ -297,8 +300,9 @@ def _fitting(
 ) -> tuple[Scheduled, list[str]]:
     """The loop with tied operations in the groups of those that they are tied to, and, where all need too
     many registers, with no more groups than the `loops` that are scheduled if it is as fast so, else with the
-    same number of registers for each group if that is faster, then with few groups. The schedule that it has without ties is
-    searched only where it has none with them. Raises TogetherError where it has a schedule alone."""
+    same number of registers for each group if that is faster, then with few groups. The schedule that it has
+    without ties is searched only where it has none with them. Raises TogetherError where it has a schedule
+    alone."""
     problem = _partitioned(code, tied, case, aligned(code, loops, tied))
     alone = solver.known(case.problem)
 
@@ -345,8 +349,8 @@ def _attempts(
     problem: Problem, case: Case, loops: Sequence[Scheduled], first: Result
 ) -> Iterator[tuple[Problem, bool]]:
     """Problems to solve instead of the first one, which had this result, one after the other, and whether the
-    next ones are to be solved, where they are faster, unless this one is as fast. (With few registers for each group most problems
-    have no schedule, which takes long to find out.)"""
+    next ones are to be solved, where they are faster, unless this one is as fast. (With few registers for
+    each group most problems have no schedule, which takes long to find out.)"""
     if first.problem.together != problem.together:
         yield problem, False
     most = max((len(one.solution.groups) for one in loops), default=_FEWEST)

@@ -77,14 +77,16 @@ def rising(
     late: Late = never,
     given: Sequence[Labels] = (),
 ) -> Iterator[Solution]:
-    """Schedules at intervals that rise from `low`, under natural partitions or the `given` ones, for a first answer: the operations of each group one after
-    the other, about in the order of the program, depth first, or so that few registers are live at once. More
-    than `LARGEST` operations strictly in order, at intervals that rise faster, within `PLACED`. It ends when
-    it is `late`."""
+    """Schedules at intervals that rise from `low`, under natural partitions or the `given` ones, for a first
+    answer: the operations of each group one after the other, about in the order of the program, depth first,
+    or so that few registers are live at once. More than `LARGEST` operations strictly in order, at intervals
+    that rise faster, within `PLACED`. It ends when it is `late`."""
     count = len(problem.operations)
     if not _supported(problem, top, joint) or count > MOST:
         return
-    least = [(labels, _least(problem, labels)) for labels in ((given or _by_groups(problem)) if joint else [None])]
+    least = [
+        (labels, _least(problem, labels)) for labels in ((given or _by_groups(problem)) if joint else [None])
+    ]
     ways, step, left = _ways(problem), LARGE_STEP if count > LARGEST else STEP, PLACED
     interval = low
     while interval <= min(top, REACH * low) and (left > 0 or count <= LARGEST):

@@ -72,18 +72,17 @@ def search(
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
 
     `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for
-    this search. `made` is a schedule, where one is known; the time limit counts from `began` on. `wider` is the
-    result of a problem of which every schedule of this one is a schedule: what it excludes stays excluded,
-    and more iterations in flight are not considered than it was found with.
+    this search. `made` is a schedule, where one is known; the time limit counts from `began` on. `wider` is
+    the result of a problem of which every schedule of this one is a schedule: what it excludes stays
+    excluded, and more iterations in flight are not considered than it was found with.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
     in_flight = max(begin.max_in_flight(options), 0 if made is None else made.in_flight(problem))
     setting = _setting(problem, options, report, begin, in_flight, began)
     if wider is not None and wider.solution is not None and problem.monotone:
         setting = replace(setting, hoped=wider.solution.interval)
-    deciding = setting.within(DECIDING)
-    known = _excluded(setting, Evidence(begin.low, begin.top, made, begin.refuted), wider.refuted if wider else ())
-    evidence = _decided(deciding, known)
+    deciding, known = setting.within(DECIDING), Evidence(begin.low, begin.top, made, begin.refuted)
+    evidence = _decided(deciding, known if wider is None else _excluded(setting, known, wider.refuted))
     if options.max_in_flight is None and (wider is None or wider.max_in_flight > in_flight):
         deciding, evidence = _deepened(deciding, evidence, begin)
     setting = replace(setting, in_flight=deciding.in_flight)
