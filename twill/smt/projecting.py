@@ -32,6 +32,10 @@ IN_ALL = 20.0
 BESIDE = 5.0
 """... and once there is one, which other proofs reach as well."""
 
+ALL_FEW = 1.0
+"""Counted seconds for all intervals where few iterations in flight are all that count: the complete model
+decides those as soon."""
+
 
 @dataclass(frozen=True, slots=True)
 class Raised:
@@ -71,15 +75,17 @@ def _least(setting: Setting, evidence: Evidence, projection: Projection) -> tupl
     """The smallest interval at which few iterations in flight are not refuted, and the refutation next to it:
     from the lowest up by growing steps, two at once, then by thirds."""
     last: Refutation | None = None
-    low, high, step, spent = evidence.low, evidence.high, 0, 0.0
+    low, high, step, spent, counted = evidence.low, evidence.high, 0, 0.0, 0.0
     most = BESIDE if evidence.best else IN_ALL
-    while low < high and setting.remaining > 0 and spent < most:
+    all_few = evidence.best is not None and setting.small and setting.few(low) == setting.in_flight
+    while low < high and setting.remaining > 0 and spent < most and (counted < ALL_FEW or not all_few):
         third = (high - low) // 3
         rising = (low + step, low + 4 * step) if last else (low,)
         pair = rising if high == evidence.high else (low + third, high - 1 - third)
         intervals = tuple(sorted({min(interval, high - 1) for interval in pair}))
         probes = _probes(setting, projection, intervals, setting.few, WORK if last else FIRST_WORK)
         spent += sum(probe.work for probe in probes)
+        counted += sum(probe.counted for probe in probes)
         for interval, probe in zip(intervals, probes, strict=True):
             refuted = _refutation(setting, projection, interval, setting.few(interval), probe)
             if not refuted:

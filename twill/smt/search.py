@@ -246,19 +246,15 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
         evidence, agenda = _descended(setting, evidence, agenda)
-        while pending and evidence.open and not _spared(setting, evidence):
+        while pending and evidence.open and not _near(setting, evidence):
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     return evidence
 
 
-def _spared(setting: Setting, evidence: Evidence) -> bool:
-    """There is an answer, and raising the lower end spares less than it takes: few iterations in flight are
-    all that count, which the complete model decides as soon, or little is left below an answer that nobody
-    wants proven."""
-    if evidence.best is None:
-        return False
-    all_few = setting.small and setting.few(evidence.low) == setting.in_flight
-    return all_few or (not setting.options.proofs and not _far(evidence))
+def _near(setting: Setting, evidence: Evidence) -> bool:
+    """So little is left below an answer that nobody wants proven that raising the lower end spares less than
+    it takes."""
+    return not setting.options.proofs and evidence.best is not None and not _far(evidence)
 
 
 def _near_enough(setting: Setting, evidence: Evidence) -> bool:
