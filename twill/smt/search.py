@@ -53,9 +53,6 @@ gap of this part of the interval."""
 PROBE = 0.25
 """Part of the time limit that an ordinary probe of a large problem takes at most."""
 
-SIMPLER = 0.5
-"""Part of the time limit for a simpler schedule, at most."""
-
 MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
 
@@ -438,6 +435,6 @@ def _polished(setting: Setting, evidence: Evidence) -> tuple[Evidence, tuple[str
     setting.tell(
         "trying", "cpsat", best.interval, "fewest groups, channels and stages, then the shortest length"
     )
-    best, unproven = Polish(setting.with_at_most(SIMPLER), best).run()
+    best, unproven = Polish(setting, best).run()
     setting.tell("improved", "cpsat", best.interval)
     return replace(evidence, best=best), tuple(f"least {goal} not proven" for goal in unproven)
