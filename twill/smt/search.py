@@ -262,10 +262,10 @@ def _near_enough(setting: Setting, evidence: Evidence) -> bool:
 
 
 def _roughly(setting: Setting, evidence: Evidence) -> bool:
-    """There is an answer of a loop of which nobody wants the best: the lowest interval, which takes longest
-    to decide, is left for the last."""
+    """There is an answer of a large loop, or of one whose best nobody wants: the lowest interval, which
+    takes longest to decide, comes last."""
     few = setting.options.few and setting.in_flight > 1 and not setting.options.proofs
-    return few and setting.problem.monotone and evidence.best is not None
+    return (few or not setting.small) and setting.problem.monotone and evidence.best is not None
 
 
 def _far(evidence: Evidence) -> bool:
