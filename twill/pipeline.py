@@ -297,6 +297,7 @@ def _rough(
     lowest, *higher = slowly(begin.low)
     ways = (
         rising(problem, begin.low, begin.top, most, joint=joint, late=late),
+        _in_segments(problem, begin, most, begin.top, late, joint=joint),
         shifted(problem, (lowest,), most, alike, late),
         soon if alike else (),
         shifted(problem, higher, most, alike, late),
@@ -347,7 +348,7 @@ def _constructed(
     most = options.max_in_flight or MOST
     iterative = schedules(problem, begin.low, most, joint=joint, late=late)
     in_order = rising(problem, begin.low, begin.low, most, joint=joint, late=late)
-    for found in chain(iterative, in_order):
+    for found in chain(iterative, in_order, _in_segments(problem, begin, most, begin.low, late, joint=joint)):
         better = best is None or _simplicity(problem, found) < _simplicity(problem, best)
         if better and not check(problem, found, joint=joint):
             best = found
@@ -355,6 +356,19 @@ def _constructed(
             if _simplest(problem, options, begin, best):
                 break
     return best
+
+
+def _in_segments(
+    problem: Problem, begin: Start, in_flight: int, top: Time, late: Callable[[], bool], *, joint: bool
+) -> Iterator[Solution]:
+    """Schedules of a large loop, up to an interval, in groups of about the same work, where no natural
+    partition has room at the lower bound."""
+    from twill.modulo.constructive import rising, schedules, segments
+
+    large = joint and len(problem.operations) > LARGE and not problem.implementations
+    if given := segments(problem, begin.low) if large else ():
+        yield from schedules(problem, begin.low, in_flight, late=late, given=given)
+        yield from rising(problem, begin.low, top, in_flight, late=late, given=given)
 
 
 def _simplicity(problem: Problem, solution: Solution) -> tuple[int, int, int, int]:

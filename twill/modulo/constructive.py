@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from twill.engine import decode
+from twill.engine.clusters import Clusters, clusters
 from twill.engine.partitions import partitions
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
@@ -167,6 +168,28 @@ def _supported(problem: Problem, interval: Time, joint: bool) -> bool:
 def _by_groups(problem: Problem) -> list[Labels]:
     candidates: list[Labels] = [*partitions(problem)]
     return sorted(candidates, key=lambda labels: len(set(labels)))
+
+
+def segments(problem: Problem, low: Time) -> list[Labels]:
+    """Partitions into two groups that compute and more, each of which has one segment of the operations in
+    depth-first order and about as much to issue as the others; none where a natural partition has room for
+    its work at the lower bound."""
+    if any(_least(problem, labels) <= low for labels in partitions(problem)):
+        return []
+    joined, most = clusters(problem), problem.limits.groups - any(op.variable for op in problem.operations)
+    order = dict.fromkeys(joined.of[op] for op in depth_first(problem))
+    computing = [cluster for cluster in order if not joined.variable[cluster]]
+    issued = {c: sum(problem.operations[op].issue for op in joined.members[c]) for c in computing}
+    return [_segments(joined, issued, count) for count in range(2, most + 1)]
+
+
+def _segments(joined: Clusters, issued: Mapping[int, Time], count: int) -> Labels:
+    """One of so many groups for each cluster, by the middle of what it issues behind those before it."""
+    total, behind, group = max(1, sum(issued.values())), 0, dict[int, int]()
+    for cluster, issue in issued.items():
+        group[cluster] = 1 + min(count - 1, (2 * behind + issue) * count // (2 * total))
+        behind += issue
+    return tuple(group.get(cluster, 0) for cluster in joined.of)
 
 
 def _solution(problem: Problem, interval: Time, starts: Sequence[Time], labels: Labels | None) -> Solution:
