@@ -11,7 +11,6 @@ from itertools import chain, islice
 from twill.diagnostics import TwillError
 from twill.engine.clock import Mark, own_clock
 from twill.engine.decode import channels
-from twill.engine.partitions import carried_over
 from twill.engine.probe import Outcome, Refuted
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Considered, Result, Solution
@@ -164,26 +163,7 @@ def begun(problem: Problem, options: Options, report: Report, spent: float = 0.0
 
 def restricted(problem: Problem, options: Options, report: Report, wider: Result) -> Begun:
     """What is known of a problem of which every schedule is one of that with the result `wider`."""
-    known = replace(begun(problem, options, report), wider=wider)
-    large = len(problem.operations) > LARGE and not problem.implementations
-    if known.made or known.start.infeasible or not large or wider.solution is None:
-        return known
-    return replace(known, made=_in_groups_of(wider.solution, problem, options, known, report))
-
-
-def _in_groups_of(
-    wider: Solution, problem: Problem, options: Options, known: Begun, report: Report
-) -> Solution | None:
-    """A schedule that keeps every rule, constructed in the groups of that of a wider problem."""
-    from twill.modulo.constructive import rising, schedules
-
-    if options.engine != "auto" or options.modulo_only:
-        return None
-    begin, most = known.start, known.start.max_in_flight(options)
-    late, given = _late(options.seconds), (carried_over(problem, wider.group),)
-    at_bound = schedules(problem, begin.low, most, late=late, given=given)
-    above = rising(problem, begin.low, begin.top, most, late=late, given=given)
-    return _first(problem, options, chain(at_bound, above), report)
+    return replace(begun(problem, options, report), wider=wider)
 
 
 def adopted(problem: Problem, options: Options, wider: Result, found: Iterable[Result]) -> Result | None:
@@ -297,7 +277,6 @@ def _rough(
     lowest, *higher = slowly(begin.low)
     ways = (
         rising(problem, begin.low, begin.top, most, joint=joint, late=late),
-        _in_segments(problem, begin, most, begin.top, late, joint=joint),
         shifted(problem, (lowest,), most, alike, late),
         soon if alike else (),
         shifted(problem, higher, most, alike, late),
@@ -348,7 +327,7 @@ def _constructed(
     most = options.max_in_flight or MOST
     iterative = schedules(problem, begin.low, most, joint=joint, late=late)
     in_order = rising(problem, begin.low, begin.low, most, joint=joint, late=late)
-    for found in chain(iterative, in_order, _in_segments(problem, begin, most, begin.low, late, joint=joint)):
+    for found in chain(iterative, in_order):
         better = best is None or _simplicity(problem, found) < _simplicity(problem, best)
         if better and not check(problem, found, joint=joint):
             best = found
@@ -356,19 +335,6 @@ def _constructed(
             if _simplest(problem, options, begin, best):
                 break
     return best
-
-
-def _in_segments(
-    problem: Problem, begin: Start, in_flight: int, top: Time, late: Callable[[], bool], *, joint: bool
-) -> Iterator[Solution]:
-    """Schedules of a large loop, up to an interval, in groups of about the same work, where no natural
-    partition has room at the lower bound."""
-    from twill.modulo.constructive import rising, schedules, segments
-
-    large = joint and len(problem.operations) > LARGE and not problem.implementations
-    if given := segments(problem, begin.low) if large else ():
-        yield from schedules(problem, begin.low, in_flight, late=late, given=given)
-        yield from rising(problem, begin.low, top, in_flight, late=late, given=given)
 
 
 def _simplicity(problem: Problem, solution: Solution) -> tuple[int, int, int, int]:

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from tests.samples import attention
-from twill.engine.partitions import carried_over, partitions
+from twill.engine.partitions import partitions
 from twill.ir.problem import Limits, Operation, Problem, Reservation, Unit
 from twill.ir.search import Options
-from twill.pipeline import adopted, restricted, solve
+from twill.pipeline import adopted, solve
 from twill.smt.search import _Agenda, _next  # pyright: ignore[reportPrivateUsage]
 from twill.smt.setting import Evidence, Setting
 
@@ -44,31 +44,6 @@ def test_what_was_not_proven_is_not_taken() -> None:
     assert wider.solution is not None
     worse = replace(wider, proved=wider.proved - 1)
     assert adopted(four(groups=1), QUICKLY, worse, [solve(four(groups=1), QUICKLY)]) is None
-
-
-def test_operations_that_are_together_go_where_most_is_issued() -> None:
-    assert carried_over(four(together=(("b", "c"),)), (1, 2, 3, 4)) == (1, 2, 2, 4)
-
-
-def test_groups_that_issue_least_are_one_where_there_are_fewer() -> None:
-    assert carried_over(four(groups=3), (1, 2, 3, 4)) == (1, 2, 4, 4)
-
-
-def test_a_large_loop_begins_in_the_groups_of_the_wider_problem() -> None:
-    """Of 60 operations each of which takes a group and a unit of its own kind, no natural partition is as
-    fast."""
-    ops = tuple(
-        Operation(f"op{i}", "op", (Reservation(f"unit{i % 3}", 10),), 10, 10, warps=4) for i in range(60)
-    )
-    units = tuple(Unit(f"unit{i}") for i in range(3))
-    wider = Problem("large", "toy", units, ops, (), (), Limits(groups=3))
-    found = solve(wider, QUICKLY)
-    assert found.solution is not None
-    narrower = replace(wider, together=(("op0", "op3"),))
-    known = restricted(narrower, QUICKLY, lambda event: None, found)
-    assert known.made is not None
-    assert known.made.interval == found.solution.interval
-    assert known.wider is found
 
 
 def test_all_proofs_come_at_once_where_one_interval_is_left() -> None:

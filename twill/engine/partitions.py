@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from twill.engine.clusters import clusters
 from twill.engine.connected import components
 from twill.ir.problem import Problem
 
@@ -127,32 +126,6 @@ def _small_joined(problem: Problem, shares: list[list[int]]) -> list[list[int]]:
 def _labels(problem: Problem, split: Iterable[Sequence[int]]) -> Labels:
     label = {op: g for g, ops in enumerate(part for part in split if part) for op in ops}
     return tuple(label[i] for i in range(len(problem.operations)))
-
-
-def carried_over(problem: Problem, labels: Labels) -> Labels:
-    """A partition of a wider problem as one of this, in which operations are together that were not: each
-    cluster is in the group that had most of what it issues. Where there may be fewer groups, those that issue
-    least are one."""
-    found = list(labels)
-    for members in clusters(problem).members:
-        issued = _issued(problem, labels, members)
-        group = max(sorted(issued), key=issued.__getitem__)
-        for op in members:
-            found[op] = group
-    computing = [i for i, op in enumerate(problem.operations) if not op.variable]
-    while len(set(found)) > max(2, problem.limits.groups):
-        issued = _issued(problem, found, computing)
-        one, other = sorted(issued, key=lambda group: (issued[group], group))[:2]
-        found = [one if group == other else group for group in found]
-    return tuple(found)
-
-
-def _issued(problem: Problem, labels: Sequence[int], ops: Iterable[int]) -> dict[int, int]:
-    """What the operations of each group issue."""
-    found = dict[int, int]()
-    for op in ops:
-        found[labels[op]] = found.get(labels[op], 0) + problem.operations[op].issue
-    return found
 
 
 def under(problem: Problem, labels: Labels) -> Problem:

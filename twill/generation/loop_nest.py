@@ -22,7 +22,7 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options as Search
 from twill.modulo.bounds import bounds
-from twill.pipeline import adopted, restricted, up_to
+from twill.pipeline import adopted, up_to
 from twill.targets import target
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.dataflow import Code, read, variables
@@ -233,12 +233,8 @@ def _of_one_kernel(
         return found[-1]
 
     def faster(problem: Problem, result: Result) -> bool:
-        if result.solution is None or problem == result.problem:
-            return False
+        assert result.solution is not None
         options = own[problem.name][0].searched(replace(search, time_limit=LEAST * search.time_limit))
-        known = restricted(problem, options, lambda event: None, own[problem.name][1])
-        if known.made is not None:
-            return known.made.interval < result.solution.interval
         least = up_to(problem, result.solution.interval - 1, options, lambda event: None, best=False)
         return isinstance(least, Feasible)
 
@@ -301,9 +297,9 @@ def _fitting(
 ) -> tuple[Scheduled, list[str]]:
     """The loop with tied operations in the groups of those that they are tied to, and, where all need too
     many registers, with no more groups than the `loops` that are scheduled if it is as fast so, else with the
-    same number of registers for each group if that is faster, then with few groups, or one more. The schedule
-    that it has without ties is searched only where it has none with them. Raises TogetherError where it has a
-    schedule alone."""
+    same number of registers for each group if that is faster, then with few groups. The schedule that it has
+    without ties is searched only where it has none with them. Raises TogetherError where it has a schedule
+    alone."""
     problem = _partitioned(code, tied, case, aligned(code, loops, tied))
     alone = solver.known(case.problem)
 
@@ -319,11 +315,8 @@ def _fitting(
         _scheduled(case, first)
     result, slow = first, False
     for other, as_fast in _attempts(problem, case, loops, first) if first.solution else ():
-        fitting = shares(result)
-        if fitting and not slow:
+        if shares(result) and not (slow and solver.faster(other, result)):
             break
-        if fitting and not solver.faster(other, result):
-            continue
         result = solver.solve(other)
         slow = as_fast and not _as_fast(result, first)
     if first.solution and not result.solution:

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from twill.engine import decode
-from twill.engine.clusters import Clusters, clusters
 from twill.engine.partitions import partitions
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
@@ -48,19 +47,13 @@ REACH = 16
 
 
 def schedules(
-    problem: Problem,
-    interval: Time,
-    in_flight: int,
-    *,
-    joint: bool = True,
-    late: Late = never,
-    given: Sequence[Labels] = (),
+    problem: Problem, interval: Time, in_flight: int, *, joint: bool = True, late: Late = never
 ) -> Iterator[Solution]:
-    """One schedule at most for each partition, the `given` ones or the natural ones, the simplest first; none
-    where the problem has what `_supported` excludes. It ends when it is `late`."""
+    """One schedule at most for each natural partition, the simplest partition first; none where the problem
+    has what `_supported` excludes. It ends when it is `late`."""
     if not _supported(problem, interval, joint) or len(problem.operations) > LARGEST:
         return
-    for labels in (given or _by_groups(problem)) if joint else (None,):
+    for labels in _by_groups(problem) if joint else (None,):
         starts = _starts(problem, interval, labels, late)
         if starts is not None:
             found = _solution(problem, interval, starts, labels)
@@ -76,18 +69,15 @@ def rising(
     *,
     joint: bool = True,
     late: Late = never,
-    given: Sequence[Labels] = (),
 ) -> Iterator[Solution]:
-    """Schedules at intervals that rise from `low`, under natural partitions or the `given` ones, for a first
-    answer: the operations of each group one after the other, about in the order of the program, depth first,
-    or so that few registers are live at once. More than `LARGEST` operations strictly in order, at intervals
-    that rise faster, within `PLACED`. It ends when it is `late`."""
+    """Schedules at intervals that rise from `low`, for a first answer: the operations of each group one after
+    the other, about in the order of the program, depth first, or so that few registers are live at once. More
+    than `LARGEST` operations strictly in order, at intervals that rise faster, within `PLACED`. It ends when
+    it is `late`."""
     count = len(problem.operations)
     if not _supported(problem, top, joint) or count > MOST:
         return
-    least = [
-        (labels, _least(problem, labels)) for labels in ((given or _by_groups(problem)) if joint else [None])
-    ]
+    least = [(labels, _least(problem, labels)) for labels in (_by_groups(problem) if joint else [None])]
     ways, step, left = _ways(problem), LARGE_STEP if count > LARGEST else STEP, PLACED
     interval = low
     while interval <= min(top, REACH * low) and (left > 0 or count <= LARGEST):
@@ -168,28 +158,6 @@ def _supported(problem: Problem, interval: Time, joint: bool) -> bool:
 def _by_groups(problem: Problem) -> list[Labels]:
     candidates: list[Labels] = [*partitions(problem)]
     return sorted(candidates, key=lambda labels: len(set(labels)))
-
-
-def segments(problem: Problem, low: Time) -> list[Labels]:
-    """Partitions into two groups that compute and more, each of which has one segment of the operations in
-    depth-first order and about as much to issue as the others; none where a natural partition has room for
-    its work at the lower bound."""
-    if any(_least(problem, labels) <= low for labels in partitions(problem)):
-        return []
-    joined, most = clusters(problem), problem.limits.groups - any(op.variable for op in problem.operations)
-    order = dict.fromkeys(joined.of[op] for op in depth_first(problem))
-    computing = [cluster for cluster in order if not joined.variable[cluster]]
-    issued = {c: sum(problem.operations[op].issue for op in joined.members[c]) for c in computing}
-    return [_segments(joined, issued, count) for count in range(2, most + 1)]
-
-
-def _segments(joined: Clusters, issued: Mapping[int, Time], count: int) -> Labels:
-    """One of so many groups for each cluster, by the middle of what it issues behind those before it."""
-    total, behind, group = max(1, sum(issued.values())), 0, dict[int, int]()
-    for cluster, issue in issued.items():
-        group[cluster] = 1 + min(count - 1, (2 * behind + issue) * count // (2 * total))
-        behind += issue
-    return tuple(group.get(cluster, 0) for cluster in joined.of)
 
 
 def _solution(problem: Problem, interval: Time, starts: Sequence[Time], labels: Labels | None) -> Solution:

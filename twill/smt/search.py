@@ -53,9 +53,6 @@ gap of this part of the interval."""
 PROBE = 0.25
 """Part of the time limit that an ordinary probe of a large problem takes at most."""
 
-SIMPLER = 0.25
-"""Part of the time limit for a simpler schedule of a large loop beside others, at most."""
-
 MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
 
@@ -87,8 +84,7 @@ def search(
         deciding, evidence = _deepened(deciding, evidence, begin)
     setting = replace(setting, in_flight=deciding.in_flight)
     stopped = evidence.open and deciding.remaining <= 0
-    simplest = wider is None or setting.small
-    evidence, notes = _polished(setting if simplest else setting.with_at_most(SIMPLER), evidence)
+    evidence, notes = _polished(setting, evidence)
     result = outcome(setting, evidence, begin.bounds, (*notes, *time_note(setting, stopped)))
     return replace(result, reasons=reasons(setting, evidence, result))
 
