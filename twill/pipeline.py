@@ -13,7 +13,7 @@ from twill.engine.clock import Mark, own_clock
 from twill.engine.decode import channels
 from twill.engine.probe import Outcome, Refuted
 from twill.ir.problem import Problem, Time
-from twill.ir.schedule import Considered, Refutation, Result, Solution
+from twill.ir.schedule import Considered, Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.simplest import proven
 from twill.modulo.start import MOST, Start, bound_name, start
@@ -56,8 +56,9 @@ class Begun:
     """A schedule."""
     spent: float = 0.0
     """Seconds of the time limit that are gone."""
-    refuted: tuple[Refutation, ...] = ()
-    """What searches for problems have excluded of which every schedule of this one is a schedule."""
+    wider: Result | None = None
+    """The result of a problem of which every schedule of this one is a schedule: what it excludes stays
+    excluded."""
 
     @property
     def at_bound(self) -> bool:
@@ -162,8 +163,25 @@ def begun(problem: Problem, options: Options, report: Report, spent: float = 0.0
 
 def restricted(problem: Problem, options: Options, report: Report, wider: Result) -> Begun:
     """What is known of a problem of which every schedule is one of that with the result `wider`."""
-    known = begun(problem, options, report)
-    return replace(known, refuted=wider.refuted)
+    return replace(begun(problem, options, report), wider=wider)
+
+
+def adopted(problem: Problem, options: Options, wider: Result, found: Iterable[Result]) -> Result | None:
+    """The answer of a problem of which every schedule is one of that with the result `wider`, where a
+    schedule that was `found` for another one keeps its rules too, and none can be better."""
+    from twill.verify import check, check_result
+
+    joint = not options.modulo_only
+    for one in () if problem.implementations else found:
+        solution = one.solution
+        if solution is None or solution.interval > wider.proved or check(problem, solution, joint=joint):
+            continue
+        begin, most = start(problem, joint=joint), max(wider.max_in_flight, solution.in_flight(problem))
+        answer = replace(begin.met(problem, options, solution), max_in_flight=most, notes=one.notes)
+        answer = replace(answer, proved=solution.interval, refuted=(*begin.refuted, *wider.refuted))
+        if not check_result(answer, joint=joint, in_flight=most):
+            return replace(answer, reasons=wider.reasons)
+    return None
 
 
 def soon(problem: Problem, options: Options, report: Report, known: Begun) -> Begun:
@@ -211,7 +229,7 @@ def _found(problem: Problem, options: Options, report: Report, known: Begun | No
     else:
         from twill.smt.search import search
 
-        result = search(problem, options, report, begin, made or rough, began, known.refuted)
+        result = search(problem, options, report, begin, made or rough, began, known.wider)
     if result.status == "unknown" and rough is None:
         end = time.thread_time() + LONGEST
         rough = _rough(problem, options, begin, report, lambda: time.thread_time() > end, LAST_RESORT)

@@ -195,7 +195,7 @@ def test_a_result_with_more_memory_is_taken_where_it_fits() -> None:
     assert again.problem.limits.shared == used
     other = found_with(used - 1, found)
     assert other.solution != found.solution
-    assert [known and known.refuted for known in asked] == [found.refuted]
+    assert [known and known.wider and known.wider.refuted for known in asked] == [found.refuted]
     found_with(problem.limits.shared + 1, found)
     found_with(used, replace(found, problem=limited(problem, groups=2)))
     assert asked[1:] == [None, None]

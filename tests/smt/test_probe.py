@@ -160,3 +160,17 @@ def test_no_step_begins_behind_a_conclusive_one() -> None:
 
     assert first_conclusive([step(Refuted(), "first"), noted], Cores(1), Stop()).engine == "first"
     assert not begun
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_no_step_counts_once_those_before_it_have_taken_the_time(cores: int) -> None:
+    """However many cores there are; each may have been given all of the time."""
+
+    def taking(outcome: Refuted | Unknown, seconds: float) -> Step:
+        return lambda stop: Probe(outcome, "some", counted=seconds)
+
+    steps = [taking(Unknown(), 5), taking(Unknown(), 4), taking(Refuted(), 1)]
+    assert first_conclusive(steps, Cores(cores), Stop(), limit=20).refuted
+    late = first_conclusive(steps, Cores(cores), Stop(), limit=10)
+    assert not late.conclusive
+    assert late.counted == 9

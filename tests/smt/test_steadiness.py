@@ -84,9 +84,9 @@ def test_the_answer_does_not_depend_on_time(
 ) -> None:
     raced = list[int]()
 
-    def counted(find: Sequence[Step], prove: Sequence[Step], jobs: int, stop: Stop) -> Probe:
+    def counted(find: Sequence[Step], prove: Sequence[Step], jobs: int, stop: Stop, limit: float) -> Probe:
         raced.append(jobs)
-        return find_and_prove(find, prove, jobs, stop)
+        return find_and_prove(find, prove, jobs, stop, limit)
 
     monkeypatch.setattr(race, "find_and_prove", counted)
     problem = tiny_problem(Random(seed), 5)

@@ -130,7 +130,7 @@ def test_what_is_known_of_a_search_with_more_memory_is_not_decided_again(attenti
     wide = solve(attention, FOUND)
     assert wide.solution
     less = limited(attention, shared=attention.limits.shared - (1 << 15))
-    known = replace(begun(less, FOUND, lambda event: None), refuted=wide.refuted)
+    known = replace(begun(less, FOUND, lambda event: None), wider=wide)
     events, alone = list[Progress](), list[Progress]()
     found, again = solve(less, FOUND, events.append, known), solve(less, FOUND, alone.append)
     assert found.solution

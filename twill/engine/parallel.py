@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from math import inf
 
 from twill.engine.probe import Probe, Refuted, Unknown
 
@@ -47,13 +48,17 @@ Step = Callable[[Stop], Probe]
 
 NOTHING = Probe(Unknown(), "search")
 
+ENOUGH = 0.75
+"""No step begins once those before it have taken this part of the time."""
 
-def first_conclusive(steps: Sequence[Step], cores: Cores, stop: Stop) -> Probe:
+
+def first_conclusive(steps: Sequence[Step], cores: Cores, stop: Stop, limit: float = inf) -> Probe:
     """The probe of the first step, in their order, that is conclusive; `Unknown` if none is.
 
     Steps begin in their order, each with one of the `cores`. No step begins behind one that is conclusive, a
     later one is stopped then, and an earlier one is waited for, so that the result is the same for any number
-    of cores. Those up to it count, and all where none is.
+    of cores. Those up to it count, and all where none is; none counts for which those before it leave too
+    little of the `limit`, in counted seconds.
     """
     if not steps:
         return NOTHING
@@ -62,7 +67,7 @@ def first_conclusive(steps: Sequence[Step], cores: Cores, stop: Stop) -> Probe:
         try:
             for step, own in zip(steps, stops, strict=True):
                 cores.take()
-                if any(future.done() and future.result().conclusive for future in running):
+                if _decided(running, limit):
                     cores.give()
                     break
                 running.append(pool.submit(_with_a_core, step, own, cores))
@@ -71,10 +76,19 @@ def first_conclusive(steps: Sequence[Step], cores: Cores, stop: Stop) -> Probe:
                 counted += probe.counted
                 if probe.conclusive:
                     return replace(probe, counted=counted)
+                if counted >= ENOUGH * limit:
+                    break
             return replace(NOTHING, counted=counted)
         finally:
             for own in stops:
                 own.set()
+
+
+def _decided(running: Sequence[Future[Probe]], limit: float) -> bool:
+    """Whether no step behind these counts, as far as they have ended."""
+    ended = [future.result() for future in running if future.done()]
+    late = len(ended) == len(running) and sum(probe.counted for probe in ended) >= ENOUGH * limit
+    return late or any(probe.conclusive for probe in ended)
 
 
 def _with_a_core(step: Step, stop: Stop, cores: Cores) -> Probe:
@@ -84,23 +98,25 @@ def _with_a_core(step: Step, stop: Stop, cores: Cores) -> Probe:
         cores.give()
 
 
-def find_and_prove(find: Sequence[Step], prove: Sequence[Step], jobs: int, stop: Stop) -> Probe:
+def find_and_prove(
+    find: Sequence[Step], prove: Sequence[Step], jobs: int, stop: Stop, limit: float = inf
+) -> Probe:
     """What `find` finds; else what `prove` found out. A refutation stops `find`, which can find nothing then.
     One of the `jobs` cores is for `prove`, and all of them once `find` has ended.
 
     What counts is the side that decides, else that which takes longer: a stopped one takes as long as it is
-    let.
+    let. Each side has the `limit`.
 
     `find` must never return `Refuted`: the refutation that is reported does not depend on which of the two is
     faster.
     """
     if jobs <= 1:
-        found = first_conclusive(find, Cores(1), stop)
-        return found if found.conclusive else _longer(first_conclusive(prove, Cores(1), stop), found)
+        found = first_conclusive(find, Cores(1), stop, limit)
+        return found if found.conclusive else _longer(first_conclusive(prove, Cores(1), stop, limit), found)
     finding, proving, cores = Stop(stop), Stop(stop), Cores(1)
 
     def proof() -> Probe:
-        probe = first_conclusive(prove, cores, proving)
+        probe = first_conclusive(prove, cores, proving, limit)
         if isinstance(probe.outcome, Refuted):
             finding.set()
         return probe
@@ -108,7 +124,7 @@ def find_and_prove(find: Sequence[Step], prove: Sequence[Step], jobs: int, stop:
     with ThreadPoolExecutor(1) as pool:
         second = pool.submit(proof)
         try:
-            found = first_conclusive(find, Cores(jobs - 1), finding)
+            found = first_conclusive(find, Cores(jobs - 1), finding, limit)
             if not found.conclusive:
                 cores.give(jobs - 1)
                 return _longer(second.result(), found)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from twill.diagnostics import TwillError, together
 from twill.engine.clock import own_clock
+from twill.engine.probe import Feasible
 from twill.generation.refusals import refusals
 from twill.inputs import Case
 from twill.ir.problem import Problem
@@ -21,6 +22,7 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options as Search
 from twill.modulo.bounds import bounds
+from twill.pipeline import adopted, up_to
 from twill.targets import target
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.dataflow import Code, read, variables
@@ -42,6 +44,10 @@ def _unknown(problem: Problem) -> Result | None:
     return None
 
 
+def _perhaps(problem: Problem, result: Result) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Solver:
     """Searches for schedules."""
@@ -49,6 +55,8 @@ class Solver:
     solve: Solve
     known: Callable[[Problem], Result | None] = _unknown
     """A result that needs no search."""
+    faster: Callable[[Problem, Result], bool] = _perhaps
+    """Whether the problem may have a schedule of a smaller interval than that of the result."""
 
 
 WITHHELD = (0, 1 << 13, 1 << 15, 1 << 16)
@@ -186,9 +194,9 @@ def going_together(
 
     `results` are those of the loops alone. One stays where it goes with those before it; otherwise the loop
     is solved on their groups, as `program` does it, by `solve`, which takes the result alone too: what that
-    excludes stays excluded. These searches have the time limit of each loop once more, together, and `LEAST`
-    of it each. All results of a kernel stay where one is no schedule, and, with a note, where none were found
-    that go together.
+    excludes stays excluded. There is no search for what another one has answered. These searches have the
+    time limit of each loop once more, together, and `LEAST` of it each. All results of a kernel stay where
+    one is no schedule, and, with a note, where none were found that go together.
     """
     found = list[tuple[tuple[Result, ...], tuple[str, ...]]]()
     for _, some in groupby(zip(cases, results, strict=True), lambda one: one[0].name.partition("/")[0]):
@@ -210,16 +218,29 @@ def _of_one_kernel(
         case, alone = own[problem.name]
         return alone if problem == case.problem else None
 
+    def answered(problem: Problem, options: Search, alone: Result) -> Result | None:
+        same = (one for one in found if one.problem == problem and one.status in ("optimal", "infeasible"))
+        of_loop = [one for one in found if one.problem.name == problem.name]
+        return known(problem) or next(same, None) or adopted(problem, options, alone, of_loop)
+
     def solved(problem: Problem) -> Result:
         case, alone = own[problem.name]
         left = search.time_limit * len(cases) - clock.since(began)
         limit = max(LEAST * search.time_limit, min(search.time_limit, left))
         options = replace(case.searched(search), time_limit=limit)
-        found.append(known(problem) or solve(replace(case, problem=problem), options, alone))
+        answer = answered(problem, options, alone)
+        found.append(answer or solve(replace(case, problem=problem), options, alone))
         return found[-1]
 
+    def faster(problem: Problem, result: Result) -> bool:
+        assert result.solution is not None
+        options = own[problem.name][0].searched(replace(search, time_limit=LEAST * search.time_limit))
+        least = up_to(problem, result.solution.interval - 1, options, lambda event: None, best=False)
+        return isinstance(least, Feasible)
+
+    solver = Solver(solved, known, faster)
     try:
-        made = _sharing(cases, lambda some: _on_shared_groups(some, Solver(solved, known)))
+        made = _sharing(cases, lambda some: _on_shared_groups(some, solver))
     except (NoScheduleError, CarriedSplitError) as refused:
         return tuple(results), (f"no schedules were found that go together: {refused.message}",)
     except TwillError as refused:  # code outside of the loops that no kernel is generated for
@@ -276,8 +297,9 @@ def _fitting(
 ) -> tuple[Scheduled, list[str]]:
     """The loop with tied operations in the groups of those that they are tied to, and, where all need too
     many registers, with no more groups than the `loops` that are scheduled if it is as fast so, else with the
-    same number of registers for each group, then with few groups. The schedule that it has without ties is
-    searched only where it has none with them. Raises TogetherError where it has a schedule alone."""
+    same number of registers for each group if that is faster, then with few groups. The schedule that it has
+    without ties is searched only where it has none with them. Raises TogetherError where it has a schedule
+    alone."""
     problem = _partitioned(code, tied, case, aligned(code, loops, tied))
     alone = solver.known(case.problem)
 
@@ -293,7 +315,7 @@ def _fitting(
         _scheduled(case, first)
     result, slow = first, False
     for other, as_fast in _attempts(problem, case, loops, first) if first.solution else ():
-        if not slow and shares(result):
+        if shares(result) and not (slow and solver.faster(other, result)):
             break
         result = solver.solve(other)
         slow = as_fast and not _as_fast(result, first)
@@ -324,8 +346,8 @@ def _attempts(
     problem: Problem, case: Case, loops: Sequence[Scheduled], first: Result
 ) -> Iterator[tuple[Problem, bool]]:
     """Problems to solve instead of the first one, which had this result, one after the other, and whether the
-    next ones are to be solved unless this one is as fast. (With few registers for each group most problems
-    have no schedule, which takes long to find out.)"""
+    next ones are to be solved, where they are faster, unless this one is as fast. (With few registers for
+    each group most problems have no schedule, which takes long to find out.)"""
     if first.problem.together != problem.together:
         yield problem, False
     most = max((len(one.solution.groups) for one in loops), default=_FEWEST)

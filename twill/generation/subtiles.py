@@ -128,6 +128,8 @@ def _sub_tiles_first(
     """Whole tiles are only searched where they may be faster than the sub-tiles that were found. `left`: part
     of what is left of the time limit for sub-tiles."""
     at_bound = _soon(parts, _begun(parts, search), search)
+    if _met(at_bound, search):  # nothing is faster
+        left = 1
     divided = search.solved(parts, at_bound, _shared(search, left))
     taken = cycles(divided, search.counted)
     sure = all(result.status == "optimal" for result in compress(divided, search.counted))

@@ -6,7 +6,9 @@ to within a part of it. It finds and proves nothing; its probes have budgets of 
 """
 
 from dataclasses import dataclass, replace
+from math import inf
 
+from twill.engine.clock import SEARCHED
 from twill.engine.partitions import under
 from twill.engine.probe import Probe
 from twill.ir.problem import Time
@@ -47,6 +49,9 @@ ALONE = 4.0
 SHORT = 8
 """Short schedules are longer than the shortest possible iteration, or than the interval, by this part."""
 
+SOON = 0.125
+"""Part of the time limit for one round of quick probes, about."""
+
 REACH = 4
 """Times the lowest interval: it does not try larger ones."""
 
@@ -76,6 +81,8 @@ def early(setting: Setting, evidence: Evidence) -> Evidence:
     """The evidence with the best schedule that is found soon."""
     if setting.options.engine not in ("auto", "cpsat"):
         return evidence
+    if setting.in_flight == 1:  # shifted copies fill the gaps of each other where iterations overlap
+        setting = replace(setting, alike=())
     state = _state(setting, evidence)
     while _goes_on(setting, state):
         state = _at(setting, state, _interval(state))
@@ -105,12 +112,14 @@ def _without_overlap(setting: Setting, evidence: Evidence) -> Evidence:
 def soon(setting: Setting, evidence: Evidence) -> Solution | None:
     """A schedule at the lowest interval, where one round of quick probes finds it."""
     setting.tell("trying", "cpsat", evidence.low, "quickly")
-    return _probe(setting, _state(setting, evidence), evidence.low).solution
+    most = SOON * setting.options.time_limit / SEARCHED
+    return _probe(setting, _state(setting, evidence), evidence.low, most).solution
 
 
 def _state(setting: Setting, evidence: Evidence) -> _State:
     subtiles = SUBTILES if setting.options.proofs else UNPROVEN
-    return _State(subtiles if setting.alike else OTHERS, evidence, evidence.low)
+    first = evidence.expected(setting.hoped)
+    return _State(subtiles if setting.alike else OTHERS, evidence, first)
 
 
 def _grain(state: _State) -> Time:
@@ -159,11 +168,11 @@ class _Found:
     spent: float
 
 
-def _probe(setting: Setting, state: _State, interval: Time) -> _Found:
-    """In every way, that which found the last schedule first."""
+def _probe(setting: Setting, state: _State, interval: Time, most: float = inf) -> _Found:
+    """In every way, that which found the last schedule first; none begins once `most` work is done."""
     spent = 0.0
     for way in dict.fromkeys((*([state.works] if state.works else ()), *_ways(setting, interval))):
-        if _too_long(setting, interval, way):
+        if spent >= most or _too_long(setting, interval, way):
             continue
         probe = _attempt(setting, state, interval, way)
         spent += probe.work

@@ -25,12 +25,14 @@ def hopeless(setting: Setting, interval: Time) -> bool:
 
 
 def lowest(setting: Setting, evidence: Evidence) -> Evidence:
-    """The lowest interval by the complete model, with one more iteration in flight than few: what is there
-    may need a partition that is not natural. First of schedules whose groups have no more to issue than fits
-    the interval, which leaves few partitions; a refutation of the others is one for so many in flight."""
+    """The lowest interval by the complete model, with one more iteration in flight than few, or that of the
+    answer to a wider problem: what is there may need a partition that is not natural. First of schedules
+    whose groups have no more to issue than fits the interval, which leaves few partitions; a refutation of
+    the others is one for so many in flight."""
     if not _applies(setting):
         return evidence
-    low, most = evidence.low, min(setting.few(evidence.low) + 1, setting.in_flight)
+    low = evidence.expected(setting.hoped)
+    most = min(setting.few(low) + 1, setting.in_flight)
     setting.tell("trying", "cpsat", low, "under any partition")
     probe = NOTHING
     for narrow, shares in ((True, ISSUABLE), (False, ANY)):

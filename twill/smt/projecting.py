@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from twill.engine.clock import SEARCHED
 from twill.engine.probe import Probe
 from twill.ir.problem import Time
 from twill.ir.schedule import Refutation
@@ -17,7 +18,10 @@ from twill.smt.relax import Projection
 from twill.smt.setting import Evidence, Setting
 
 WORK = 2.0
-"""Deterministic seconds for a projection at one interval."""
+"""Deterministic seconds for a projection at one interval ..."""
+
+PART = 0.14
+"""... but no more than this part of the time limit."""
 
 FIRST_WORK = 0.5
 """The same before it has refuted anything."""
@@ -27,6 +31,10 @@ IN_ALL = 20.0
 
 BESIDE = 5.0
 """... and once there is one, which other proofs reach as well."""
+
+ALL_FEW = 1.0
+"""Counted seconds for all intervals where few iterations in flight are all that count: the complete model
+decides those as soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +75,17 @@ def _least(setting: Setting, evidence: Evidence, projection: Projection) -> tupl
     """The smallest interval at which few iterations in flight are not refuted, and the refutation next to it:
     from the lowest up by growing steps, two at once, then by thirds."""
     last: Refutation | None = None
-    low, high, step, spent = evidence.low, evidence.high, 0, 0.0
+    low, high, step, spent, counted = evidence.low, evidence.high, 0, 0.0, 0.0
     most = BESIDE if evidence.best else IN_ALL
-    while low < high and setting.remaining > 0 and spent < most:
+    all_few = evidence.best is not None and setting.small and setting.few(low) == setting.in_flight
+    while low < high and setting.remaining > 0 and spent < most and (counted < ALL_FEW or not all_few):
         third = (high - low) // 3
         rising = (low + step, low + 4 * step) if last else (low,)
         pair = rising if high == evidence.high else (low + third, high - 1 - third)
         intervals = tuple(sorted({min(interval, high - 1) for interval in pair}))
         probes = _probes(setting, projection, intervals, setting.few, WORK if last else FIRST_WORK)
         spent += sum(probe.work for probe in probes)
+        counted += sum(probe.counted for probe in probes)
         for interval, probe in zip(intervals, probes, strict=True):
             refuted = _refutation(setting, projection, interval, setting.few(interval), probe)
             if not refuted:
@@ -109,7 +119,7 @@ def _probes(
     for interval in intervals:
         setting.tell("trying", projection.name, interval)
 
-    budget = setting.budget(work)
+    budget = setting.budget(min(work, PART * setting.options.time_limit / SEARCHED))
 
     def probe(interval: Time) -> Probe:
         return cpsat.attempt(projection.at(interval), interval, in_flight(interval), budget=budget)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from twill.engine.clock import SEARCHED
 from twill.engine.parallel import NOTHING, Step, Stop, find_and_prove
 from twill.engine.partitions import under
 from twill.engine.probe import Probe
@@ -40,7 +41,10 @@ SLOTS = 48.0
 """The same for numbers of slots by cases of the partition."""
 
 PATIENCE = 10.0
-"""Shares for `twill.smt.benders`."""
+"""Shares for `twill.smt.benders` ..."""
+
+LARGE_PART = 0.25
+"""... or this part of the time that is left."""
 
 Stage = Literal["few", "brief", "full"]
 """How far an interval is decided: for few iterations in flight; where those are refuted, by quick proofs for
@@ -104,7 +108,7 @@ def decide(race: Race) -> Decision:
 def _sides(race: Race, find: Iterable[Step], prove: Iterable[Step]) -> Probe:
     """All steps have what is left of the time limit before any begins."""
     setting = race.setting
-    probe = find_and_prove(tuple(find), tuple(prove), setting.options.jobs, Stop())
+    probe = find_and_prove(tuple(find), tuple(prove), setting.options.jobs, Stop(), setting.remaining)
     setting.clock.count(probe.counted)
     return probe
 
@@ -202,9 +206,12 @@ def _finding(step: Step) -> Step:
 
 
 def _split(race: Race, in_flight: int) -> Step:
-    """A partition in coarse time, then exact times under it."""
+    """A partition in coarse time, then exact times under it; for a large loop with an answer within a part of
+    the time, so that other intervals are decided too."""
+    work, large = PATIENCE * race.work, race.best is not None and not race.setting.small
+    most = LARGE_PART * race.setting.remaining / SEARCHED if large else work
     return lambda stop: benders.attempt(
-        race.problem, race.interval, in_flight, budget=race.setting.budget(PATIENCE * race.work, stop)
+        race.problem, race.interval, in_flight, budget=race.setting.budget(min(work, most), stop)
     )
 
 

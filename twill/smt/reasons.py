@@ -11,6 +11,9 @@ from twill.smt.cpsat import FINDING
 from twill.smt.explain import explain
 from twill.smt.setting import WORK, Evidence, Setting
 
+EXPLAINING = 0.1
+"""Part of the time limit for it, at most."""
+
 
 def reasons(setting: Setting, evidence: Evidence, result: Result) -> tuple[Reason, ...]:
     """What keeps the interval above what timing alone allows: resources that are proven to, else families
@@ -19,6 +22,7 @@ def reasons(setting: Setting, evidence: Evidence, result: Result) -> tuple[Reaso
     above = best is None or best.interval > target
     if not (setting.joint and setting.options.explain and above and setting.remaining > 0):
         return ()
+    setting = setting.with_at_most(EXPLAINING)
     setting.tell("note", "cpsat", target, "which constraints keep the interval above its bound?")
 
     def refutes(problem: Problem, interval: Time, in_flight: int) -> bool:

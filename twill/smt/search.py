@@ -8,7 +8,7 @@ gap is bisected; elsewhere every interval is decided, one after the other.
 
 from dataclasses import dataclass, replace
 
-from twill.engine.clock import Mark, own_clock
+from twill.engine.clock import SEARCHED, Mark, own_clock
 from twill.engine.partitions import Labels, partitions, under
 from twill.engine.probe import Feasible, Outcome, Refuted, Unknown
 from twill.ir.problem import Problem, Time
@@ -50,6 +50,9 @@ FAR = 8
 """Without proofs, schedules with more than few iterations in flight are looked for where few of them leave a
 gap of this part of the interval."""
 
+PROBE = 0.25
+"""Part of the time limit that an ordinary probe of a large problem takes at most."""
+
 MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
 
@@ -61,21 +64,23 @@ def search(
     begin: Start | None = None,
     made: Solution | None = None,
     began: Mark | None = None,
-    refuted: tuple[Refutation, ...] = (),
+    wider: Result | None = None,
 ) -> Result:
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
 
     `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for
-    this search. `made` is a schedule, where one is known; the time limit counts from `began` on. `refuted` is
-    known of other searches.
+    this search. `made` is a schedule, where one is known; the time limit counts from `began` on. `wider` is
+    the result of a problem of which every schedule of this one is a schedule: what it excludes stays
+    excluded, and more iterations in flight are not considered than it was found with.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
     in_flight = max(begin.max_in_flight(options), 0 if made is None else made.in_flight(problem))
     setting = _setting(problem, options, report, begin, in_flight, began)
-    deciding = setting.within(DECIDING)
-    known = _excluded(setting, Evidence(begin.low, begin.top, made, begin.refuted), refuted)
-    evidence = _decided(deciding, known)
-    if options.max_in_flight is None:
+    if wider is not None and wider.solution is not None and problem.monotone:
+        setting = replace(setting, hoped=wider.solution.interval)
+    deciding, known = setting.within(DECIDING), Evidence(begin.low, begin.top, made, begin.refuted)
+    evidence = _decided(deciding, known if wider is None else _excluded(setting, known, wider.refuted))
+    if options.max_in_flight is None and (wider is None or wider.max_in_flight > in_flight):
         deciding, evidence = _deepened(deciding, evidence, begin)
     setting = replace(setting, in_flight=deciding.in_flight)
     stopped = evidence.open and deciding.remaining <= 0
@@ -123,6 +128,8 @@ def _deepened(setting: Setting, evidence: Evidence, begin: Start) -> tuple[Setti
     best, undecided = evidence.best, evidence.open and setting.options.proofs
     if best is None or undecided or best.interval == begin.low or not _deepens(setting):
         return setting, evidence
+    if 2 * setting.remaining < setting.options.seconds:  # a better one would not be proven the best
+        return setting, evidence
     deeper = replace(setting, in_flight=2 * setting.in_flight)
     setting.tell("trying", "cpsat", best.interval - 1, f"up to {deeper.in_flight} iterations in flight")
     probe = cpsat.attempt(
@@ -165,7 +172,7 @@ def _setting(
         report,
         candidates,
         alike or behind,
-        WORK * size,
+        max(WORK, min(WORK * size, PROBE * options.seconds / SEARCHED)),
         begin.shortest,
         bool(behind),
         began,
@@ -217,7 +224,7 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     while pending and evidence.open and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     before, evidence = evidence.best, _first(setting, evidence)
-    settles = setting.options.proofs and setting.problem.monotone
+    settles = setting.options.proofs and setting.problem.monotone and setting.in_flight > 1
     if evidence.best is not before and setting.alike and settles:
         while pending and evidence.open:
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
@@ -255,10 +262,10 @@ def _near_enough(setting: Setting, evidence: Evidence) -> bool:
 
 
 def _roughly(setting: Setting, evidence: Evidence) -> bool:
-    """There is an answer of a loop of which nobody wants the best: the lowest interval, which takes longest
-    to decide, is left for the last."""
+    """There is an answer of a large loop, or of one whose best nobody wants: the lowest interval, which
+    takes longest to decide, comes last."""
     few = setting.options.few and setting.in_flight > 1 and not setting.options.proofs
-    return few and setting.problem.monotone and evidence.best is not None
+    return (few or not setting.small) and setting.problem.monotone and evidence.best is not None
 
 
 def _far(evidence: Evidence) -> bool:
@@ -343,10 +350,12 @@ def _next(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[_Agend
     if evidence.best is None and agenda.hope and agenda.hope not in agenda.tried:
         return agenda, max(low, agenda.hope)
     if not setting.problem.monotone or not (agenda.tried or _roughly(setting, evidence)):
-        return agenda, low
+        return agenda, evidence.expected(setting.hoped)
     floor = _floor(evidence, agenda)
     if floor >= high:
         return _again(agenda, evidence)
+    if agenda.stage == "brief" and low == high - 1:
+        return replace(agenda, stage="full"), low
     if evidence.best:
         return agenda, (floor + high - 1) // 2
     above = floor + floor * 4**agenda.misses // 64
@@ -373,12 +382,13 @@ def _enough(setting: Setting, evidence: Evidence, agenda: _Agenda) -> bool:
 
 
 def _again(agenda: _Agenda, evidence: Evidence) -> tuple[_Agenda, Time]:
-    """Every interval between was tried: first the proofs that would settle it, where there was no answer yet
-    all of them, since the brief ones were tried; then all again with a larger share."""
+    """Every interval between was tried: first the proofs that would settle it, where there was no answer yet,
+    or one interval is all that is left, all of them at once; then all again with a larger share."""
     fresh, low, high = replace(agenda, undecided=frozenset()), evidence.low, evidence.high
     match agenda.stage:
         case "few":
-            return replace(fresh, stage="brief" if evidence.best else "full"), high - 1
+            alone = evidence.best is None or low == high - 1
+            return replace(fresh, stage="full" if alone else "brief"), high - 1
         case "brief":
             return replace(fresh, stage="full"), high - 1
         case "full":

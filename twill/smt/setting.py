@@ -40,6 +40,8 @@ class Setting:
     """Sub-tiles pass accumulators on, so that one group executes them one behind the other."""
     began: Mark = field(default_factory=lambda: own_clock().mark())
     clock: Clock = field(default_factory=own_clock)
+    hoped: Time = 0
+    """The interval of the answer to a wider problem: a smaller one is hardly expected."""
 
     @property
     def joint(self) -> bool:
@@ -65,6 +67,13 @@ class Setting:
         options = self.options
         kept = options.time_limit - part * options.seconds
         return replace(self, options=replace(options, reserved=kept))
+
+    def with_at_most(self, part: float) -> "Setting":
+        """The same with what is left of the time, but no more than a part of the limit from now on."""
+        options = self.options
+        seconds = min(self.remaining, part * options.time_limit)
+        own = replace(options, reserved=options.time_limit - seconds)
+        return replace(self, options=own, began=self.clock.mark())
 
     @property
     def decomposes(self) -> bool:
@@ -104,6 +113,10 @@ class Evidence:
     @property
     def open(self) -> bool:
         return self.low < self.high
+
+    def expected(self, hoped: Time) -> Time:
+        """The smallest interval that is left and not smaller than that."""
+        return max(self.low, min(hoped, self.high - 1))
 
     def found(self, solution: Solution) -> "Evidence":
         return replace(self, best=solution) if solution.interval < self.high or self.best is None else self
