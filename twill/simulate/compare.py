@@ -13,13 +13,13 @@ from twill.diagnostics import TwillError
 from twill.extract.frontend.descriptors import EXTENT
 from twill.ir.loop import Function, Op, Pointer, Value
 from twill.ir.program import Program
-from twill.ops.mma import inputs, packed
 from twill.ops.table import lookup, role
 from twill.ops.values import Array, Operand, Pointers, dtype, element, known
 from twill.simulate.execute import run
-from twill.simulate.global_memory import BlockScaled, Memory
+from twill.simulate.global_memory import Memory
 from twill.simulate.index_arrays import Fills, fills
 from twill.simulate.interpret import interpret
+from twill.simulate.number_kinds import kinds
 from twill.simulate.operations import NotSimulatedError
 from twill.simulate.protocol import HazardError
 
@@ -104,7 +104,7 @@ def arguments(
         seed,
         addresses=frozenset(_addresses(function)),
         fills=contents or {},
-        block_scaled=dict(_block_scaled(function)),
+        kinds=kinds(function),
         exact=_decides(function),
     )
     return values, memory
@@ -123,18 +123,6 @@ def useful(
     """Contents of integer arrays with which the kernel does its work (`twill.simulate.index_arrays`)."""
     values, memory = arguments(function, numbers, seed)
     return fills(function, values, memory, program)
-
-
-def _block_scaled(function: Function) -> Iterator[tuple[str, BlockScaled]]:
-    """The pointer arguments behind the 4-bit operands, and the scale factors, of block-scaled MMAs."""
-    makers = {value.id: op for op in function.walk() for value in op.results}
-    for op in function.walk():
-        read = inputs(op) if role(op) == "tensor_memory_mma" else ()
-        for position, value in enumerate(read):
-            while value.id in makers and makers[value.id].operands:
-                value = makers[value.id].operands[0]
-            if isinstance(value.type, Pointer) and (position > 1 or packed(op, position)):
-                yield _name(value), "scales" if position > 1 else "codes"
 
 
 def _addresses(function: Function) -> Iterator[str]:

@@ -116,7 +116,7 @@ def _filled(memory: Memory, chosen: Fills) -> Memory:
         memory.seed,
         addresses=memory.addresses,
         fills=chosen,
-        block_scaled=memory.block_scaled,
+        kinds=memory.kinds,
         exact=memory.exact,
     )
 
@@ -127,10 +127,10 @@ def _filled(memory: Memory, chosen: Fills) -> Memory:
 def _needed(function: Function) -> frozenset[int]:
     """The values that addresses, masks, bounds and conditions follow from, by id."""
     roots = [value for op in function.walk() for value in _roots(op)]
-    return _closure(roots, _sources(function), lambda value: True)
+    return closure(roots, sources_of(function), lambda value: True)
 
 
-def _closure(
+def closure(
     roots: Sequence[Value], sources: Mapping[int, Sequence[Value]], passed: Callable[[Value], bool]
 ) -> frozenset[int]:
     """The values that these follow from by way of some values, themselves included."""
@@ -163,7 +163,7 @@ def _whole(value: Value) -> bool:
     return name in ("ptr", "index") or name[:1] == "i" or isinstance(value.type, TensorDesc)
 
 
-def _sources(function: Function) -> Mapping[int, Sequence[Value]]:
+def sources_of(function: Function) -> Mapping[int, Sequence[Value]]:
     """What each value follows from, by id."""
     found: dict[int, list[Value]] = {}
     for op in function.walk():
@@ -194,12 +194,12 @@ def _links(op: Op) -> Iterator[tuple[Sequence[Value], Sequence[Value]]]:
 def _steering(function: Function, needed: frozenset[int]) -> tuple[str, ...]:
     """The arrays of integers whose values matter, in the order of the arguments."""
     arrays = {arg.id for arg in function.args if isinstance(arg.type, Pointer)}
-    sources = _sources(function)
+    sources = sources_of(function)
     found = set[int]()
     for op in function.walk():
         if role(op) != "pointer_load" or op.results[0].id not in needed or not _whole(op.results[0]):
             continue
-        found |= arrays & _closure(op.operands[:1], sources, lambda value: element(value.type) == "ptr")
+        found |= arrays & closure(op.operands[:1], sources, lambda value: element(value.type) == "ptr")
     return tuple(arg.name.lstrip("%") for arg in function.args if arg.id in found)
 
 
