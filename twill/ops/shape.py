@@ -284,7 +284,7 @@ def _scan(op: Op, operands: Sequence[Operand], environment: Environment) -> Valu
 
 
 def _gather(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
-    """With an index outside of the tile, which has no defined result, the element that the remainder names."""
+    """An index outside of the tile, which has no defined result, names the element of its remainder."""
     axis, index = _integer(op, "axis"), np.asarray(operands[1], np.int64)
     size = operands[0].shape[axis]
     if index.size and (index.min() < 0 or index.max() >= size):

@@ -23,6 +23,7 @@ from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare,
 from twill.simulate.divisors import integers, without_zeros
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.index_arrays import fills, steered, work, writes
+from twill.simulate.interpret import Meter
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 from twill.simulate.shortened import shortened
@@ -120,9 +121,7 @@ def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
     for trial in trials(program):
         report(f"checking values, {trial.shown}")
         try:
-            found = _found(program, trial)
-            if wrong(program.function, found) and (shorter := comparable(program, trial)):
-                trial, found = shorter.trial, _found(shorter.program, shorter.trial)
+            trial, found = compared_trial(program, trial)
         except HazardError:
             raise
         except TwillError as problem:  # the simulator lacks an operation, or memory for such arguments
@@ -133,6 +132,17 @@ def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
         yield CheckedRun(
             "simulator", trial.shown, trial.trips, sum(one.values for one in found), float(f"{worst:.0e}")
         )
+
+
+def compared_trial(
+    program: Program, trial: Trial, meter: Meter | None = None
+) -> tuple[Trial, Sequence[Compared]]:
+    """What one trial gives; where rounding decides that, one with fewer iterations. Raises TwillError, as
+    TooLongError where the `meter` does."""
+    found = _found(program, trial, meter)
+    if wrong(program.function, found) and (shorter := comparable(program, trial)):
+        return shorter.trial, _found(shorter.program, shorter.trial, meter)
+    return trial, found
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +169,12 @@ def comparable(
     return Shorter(shorter, _counted(shorter, trial.numbers, trial.grid))
 
 
-def _found(program: Program, trial: Trial) -> Sequence[Compared]:
+def _found(program: Program, trial: Trial, meter: Meter | None = None) -> Sequence[Compared]:
     names = grid_arguments(program)
 
     def found(grid: Grid) -> Sequence[Compared]:
-        return compare(program, {**trial.numbers, **dict(zip(names, grid, strict=bool(names)))}, trial.grid)
+        numbers = {**trial.numbers, **dict(zip(names, grid, strict=bool(names)))}
+        return compare(program, numbers, trial.grid, meter=meter)
 
     x, y, z = (int(trial.numbers[name]) for name in names) if names else GRIDS[0]
     return on_a_grid_apart(
@@ -288,6 +299,16 @@ def trials(program: Program) -> tuple[Trial, ...]:
     placed = [*far(program, most), *(_placed(program, trial) for trial in [*chosen, *ragged])]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
     return tuple(unique.values())
+
+
+def by_use(found: Sequence[Trial]) -> list[Trial]:
+    """The most useful ones first; of those that are alike the first."""
+
+    def order(trial: Trial) -> tuple[bool, int]:
+        total = sum(count or 0 for count in trial.trips)
+        return not trial.continued, total if trial.continued else -total
+
+    return sorted(found, key=order)
 
 
 def _refilled_twice(program: Program) -> int:

@@ -5,7 +5,7 @@ kernel has, for one program of the grid. Pointer arguments get random memory (`m
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from twill.ops.values import Array, Operand, Pointers, dtype, element, known
 from twill.simulate.execute import run
 from twill.simulate.global_memory import Memory
 from twill.simulate.index_arrays import Fills, fills
-from twill.simulate.interpret import interpret
+from twill.simulate.interpret import Meter, interpret
 from twill.simulate.number_kinds import kinds
 from twill.simulate.operations import NotSimulatedError
 from twill.simulate.protocol import HazardError
@@ -38,6 +38,8 @@ class Compared:
     """Of its elements."""
     values: int
     """How many numbers were compared: elements that the kernel wrote, with finite values."""
+    undefined: tuple[str, ...] = ()
+    """Why numbers follow from what Triton does not define, if any do."""
 
     @property
     def good(self) -> bool:
@@ -118,11 +120,15 @@ def _decides(function: Function) -> bool:
 
 
 def useful(
-    function: Function, numbers: Mapping[str, float], program: Mapping[str, int], seed: int = 0
+    function: Function,
+    numbers: Mapping[str, float],
+    program: Mapping[str, int],
+    seed: int = 0,
+    meter: Meter | None = None,
 ) -> Fills:
     """Contents of integer arrays with which the kernel does its work (`twill.simulate.index_arrays`)."""
     values, memory = arguments(function, numbers, seed)
-    return fills(function, values, memory, program)
+    return fills(function, values, memory, program, meter)
 
 
 def _addresses(function: Function) -> Iterator[str]:
@@ -146,13 +152,15 @@ def compare(
     grid: Mapping[str, int],
     seed: int = 0,
     prefer: tuple[int, ...] = (),
+    meter: Meter | None = None,
 ) -> tuple[Compared, ...]:
     """Run both for one program of the grid. Raises HazardError where the warp program goes wrong by itself:
-    also where it reads what is not there, and the direct execution does not."""
-    contents = useful(program.function, numbers, grid, seed)
+    also where it reads what is not there, and the direct execution does not; TooLongError where the direct
+    execution, and the search for what it is to read, take more operations than the `meter` has."""
+    contents = useful(program.function, numbers, grid, seed, meter)
     reference = _reference(program)
     values, expected = arguments(reference, numbers, seed, contents)
-    interpret(reference, values, expected, grid)
+    interpret(reference, values, expected, grid, meter=meter)
     values, found = arguments(program.function, numbers, seed, contents)
     try:
         run(program, values, found, grid, prefer)
@@ -163,7 +171,10 @@ def compare(
     _, untouched = arguments(program.function, numbers, seed, contents)
     for memory in (expected, found, untouched):
         memory.types |= expected.types | found.types
-    return tuple(_compared(name, expected, found, untouched) for name in expected.types)
+    return tuple(
+        replace(_compared(name, expected, found, untouched), undefined=tuple(sorted(expected.undefined)))
+        for name in expected.types
+    )
 
 
 @np.errstate(all="ignore")

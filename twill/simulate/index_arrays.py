@@ -22,7 +22,7 @@ from twill.ops.row import Role, Values
 from twill.ops.table import lookup, role
 from twill.ops.values import Array, Descriptor, Operand, Pointers, element
 from twill.simulate.global_memory import MOST, Fill, Memory
-from twill.simulate.interpret import Scope, block
+from twill.simulate.interpret import Meter, Scope, block
 
 CANDIDATES = (
     *(Fill(value, 0) for value in (1, 3, 16, 80, 200, 528)),
@@ -57,17 +57,24 @@ Score: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 def fills(
-    function: Function, arguments: Mapping[int, Operand], memory: Memory, program: Mapping[str, int]
+    function: Function,
+    arguments: Mapping[int, Operand],
+    memory: Memory,
+    program: Mapping[str, int],
+    meter: Meter | None = None,
 ) -> Fills:
     """By the name of the array; arrays that need nothing are left out. `arguments` by value id, with the
-    memory behind them, which stays as it is."""
+    memory behind them, which stays as it is. Raises TooLongError where the `meter` does."""
     needed = _needed(function)
     names = _steering(function, needed)
     if not names:
         return {}
 
     def score(tried: Fills) -> Score:
-        return _score(*_seen(function, needed, arguments, _filled(memory, tried), program))
+        seen, done = _seen(function, needed, arguments, _filled(memory, tried), program)
+        if meter:
+            meter.spend(seen.executed)
+        return _score(seen, done)
 
     found = dict[str, Fill]()
     best = score(found)
