@@ -12,7 +12,7 @@ from math import prod
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
-from twill.extract.scalars import bounding, extents, masking, stepping
+from twill.extract.scalars import bounding, extents, masking, reaching, stepping
 from twill.ir.checked import Checked, CheckedRun
 from twill.ir.loop import Function, Op, Pointer, TensorDesc, Value
 from twill.ir.program import Program
@@ -38,6 +38,8 @@ STATES = 20_000
 """Of the interleavings of one count, at most."""
 FEW = 2_000
 """The same of a pair of thread blocks, which has more than can be explored."""
+TWICE = 2
+"""Iterations of loops around pipelined ones that run too often with every size."""
 LARGEST = 2048
 """Of the sizes that are tried."""
 EXTENTS = (512, 80)
@@ -243,6 +245,8 @@ class _Roles:
     steps: frozenset[int]
     kinds: Mapping[str, float]
     """By name, what they are unless told (`scalars`)."""
+    around: frozenset[int] = frozenset()
+    """Of the bounds, those that are as small as they can be: pipelined loops run too often otherwise."""
 
     @staticmethod
     def of(function: Function) -> "_Roles":
@@ -269,8 +273,14 @@ def trials(program: Program) -> tuple[Trial, ...]:
     def tried_with(size: int, extent: int, pid: int = 0, odd: int | None = None) -> Trial | None:
         return _trial(program, roles, size, extent, pid, programs, odd)
 
-    tried = {size: trial for size in sizes if (trial := tried_with(size, EXTENTS[0]))}
-    few = [trial for trial in tried.values() if all((count or 0) <= IN_ALL for count in trial.trips)]
+    def of_all_sizes() -> tuple[dict[int, Trial], list[Trial]]:
+        every = {size: trial for size in sizes if (trial := tried_with(size, EXTENTS[0]))}
+        return every, [one for one in every.values() if all((count or 0) <= IN_ALL for count in one.trips)]
+
+    tried, few = of_all_sizes()
+    if not any(map(any, (trial.trips for trial in few))) and (around := _around(program)):
+        roles = replace(roles, around=around)
+        tried, few = of_all_sizes()
     candidates = few if any(map(any, (trial.trips for trial in few))) else list(tried.values())
     more = [
         next((trial for size, trial in tried.items() if size and trial.longest[loop] != 0), None)
@@ -309,6 +319,22 @@ def by_use(found: Sequence[Trial]) -> list[Trial]:
         return not trial.continued, total if trial.continued else -total
 
     return sorted(found, key=order)
+
+
+def _around(program: Program) -> frozenset[int]:
+    """The arguments that bound loops around pipelined ones, and not these."""
+    function, inside = program.function, _loops(program)
+    around = [op for op in function.walk() if role(op) == "for" and op not in inside]
+    outer = (operand for op in around for operand in op.operands[:3])
+    return reaching(function, outer) - reaching(
+        function, (operand for op in inside for operand in op.operands[:3])
+    )
+
+
+def _least(attributes: Mapping[str, object]) -> int:
+    """A number of iterations of a loop around others: two, or what is promised of it."""
+    promised = attributes.get("tt.divisibility")
+    return promised if isinstance(promised, int) else TWICE
 
 
 def _refilled_twice(program: Program) -> int:
@@ -396,6 +422,8 @@ def _trial(
             numbers[_name(arg)] = (
                 given
                 if not whole
+                else _least(attributes)
+                if arg.id in roles.around
                 else max(size, arg.id in roles.steps)
                 if arg.id in roles.bounds
                 else odd
