@@ -58,8 +58,6 @@ def test_the_compiler_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (tmp_path / "kernel.cu").write_text(text)
         assert tries.tried(tmp_path) == ()
         logs.append((tmp_path / "ptxas.txt").read_text())
-        assert (
-            f"setmaxnreg.inc.sync.aligned.u32 {high};" in (tmp_path / "kernel.ptx").read_text() or low == 40
-        )
     assert ran == ["kernel.cu", "kernel.ptx", "kernel.ptx"]
     assert all("Used" in log for log in logs)
+    assert "setmaxnreg.inc.sync.aligned.u32 88;" in (tmp_path / "kernel.ptx").read_text()

@@ -307,6 +307,7 @@ def trials(program: Program) -> tuple[Trial, ...]:
     small = tried_with(size, EXTENTS[1], odd=ODD) or tried_with(size, EXTENTS[1])
     ragged = [trial for trial in (small, tried_with(size, EXTENTS[0], 1)) if trial]
     placed = [*far(program, most), *(_placed(program, trial) for trial in [*chosen, *ragged])]
+    placed = [_with_two_tiles(program, trial) for trial in placed]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
     return tuple(unique.values())
 
@@ -364,6 +365,20 @@ def _placed(program: Program, trial: Trial) -> Trial:
         }
         if writes(function, values, memory, grid):
             return _counted(program, trial.numbers, grid)
+    return trial
+
+
+def _with_two_tiles(program: Program, trial: Trial) -> Trial:
+    """The trial; where the one pipelined loop runs too often, since sizes and the number of thread blocks
+    that walk over tiles are constants, it in a program of the grid further on that has two tiles."""
+    (total, longest) = (trial.trips[0], trial.longest[0]) if len(trial.trips) == 1 else (0, 0)
+    if grid_arguments(program) or not total or not longest or total <= max(IN_ALL, 2 * longest):
+        return trial
+    for place in (part << power for power in range(16) for part in (2, 3)):
+        grid = {**trial.grid, "pid.x": place, "grid.x": max(place + 1, trial.grid["grid.x"])}
+        other = _counted(program, trial.numbers, grid)
+        if other.longest == trial.longest and other.trips[0] == 2 * longest:
+            return other
     return trial
 
 
