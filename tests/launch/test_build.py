@@ -10,6 +10,7 @@ from twill.diagnostics import TwillError
 from twill.emit.files import RECORD
 from twill.launch import build
 from twill.launch.manifest import Argument, Manifest, Predicted, read, write
+from twill.launch.tries import tried
 
 MANIFEST = Manifest(
     "k",
@@ -83,9 +84,9 @@ def test_ptxas_warns_without_a_library(tmp_path: Path) -> None:
     install(tmp_path, "13.0")
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
-    assert "16 bytes of registers are spilled" in build.tried(tmp_path)[0]
+    assert "16 bytes of registers are spilled" in tried(tmp_path)[0]
     assert not (tmp_path / "kernel.so").exists()
-    assert build.tried(tmp_path) == build.build(tmp_path)
+    assert tried(tmp_path) == build.build(tmp_path)
 
 
 def test_serialized_products_are_noticed() -> None:

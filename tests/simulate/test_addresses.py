@@ -133,7 +133,9 @@ module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
     %x = tt.splat %a : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
     %y = tt.splat %b : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
     %both = arith.select %first, %x, %y : tensor<4xi1>, tensor<4x!tt.ptr<f32>>
-    %wide = tt.bitcast %a : !tt.ptr<f32> -> !tt.ptr<i64>
+    %one = arith.constant 1 : i32
+    %next = tt.addptr %a, %one : !tt.ptr<f32>, i32
+    %wide = tt.bitcast %next : !tt.ptr<f32> -> !tt.ptr<i64>
     tt.return
   }
 }
@@ -144,7 +146,10 @@ module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
     ("without", "said"),
     [
         ("%wide", "pointers to a and to b can not be simulated"),
-        ("%both", "numbers of another width can not be simulated"),
+        (
+            "%both",
+            "tt.bitcast of f32 pointers to i64 pointers can not be simulated: an address is no multiple",
+        ),
     ],
 )
 def test_what_pointers_can_not_say_is_refused(without: str, said: str) -> None:
@@ -153,3 +158,43 @@ def test_what_pointers_can_not_say_is_refused(without: str, said: str) -> None:
     values, memory = arguments(function, {})
     with pytest.raises(TwillError, match=said):
         interpret(function, values, memory, grid(0, 0, (1, 1)))
+
+
+WIDTHS = """
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @k(%bytes: !tt.ptr<i8>, %words: !tt.ptr<i32>, %to: !tt.ptr<i8>, %out: !tt.ptr<f32>) {
+    %i = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+    %four = arith.constant 4 : i32
+    %second = tt.addptr %bytes, %four : !tt.ptr<i8>, i32
+    %floats = tt.bitcast %second : !tt.ptr<i8> -> !tt.ptr<f32>
+    %from = tt.splat %floats : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
+    %read = tt.addptr %from, %i : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
+    %x = tt.load %read : tensor<4x!tt.ptr<f32>>
+    %halves = tt.bitcast %words : !tt.ptr<i32> -> !tt.ptr<i16>
+    %half = tt.addptr %halves, %four : !tt.ptr<i16>, i32
+    %y = arith.constant 7 : i16
+    tt.store %half, %y : !tt.ptr<i16>
+    %wide = tt.bitcast %to : !tt.ptr<i8> -> !tt.ptr<f32>
+    %there = tt.splat %wide : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
+    %each = tt.addptr %there, %i : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
+    tt.store %each, %x : tensor<4x!tt.ptr<f32>>
+    %some = tt.splat %out : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
+    %at = tt.addptr %some, %i : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
+    tt.store %at, %x : tensor<4x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+
+
+def test_numbers_of_another_width_are_the_bytes_in_memory() -> None:
+    function = read(WIDTHS, "k.ttgir").functions[0]
+    values, memory = arguments(function, {})
+    before = memory.array("words", 8).copy()
+    interpret(function, values, memory, grid(0, 0, (1, 1)))
+    expected = memory.arrays["bytes"][4:20].astype(np.int8).view(np.float32)
+    assert memory.arrays["out"][:4].tolist() == expected.tolist()
+    assert memory.arrays["to"][:16].tolist() == memory.arrays["bytes"][4:20].tolist()
+    changed = (int(before[2]) & 0xFFFF0000) | 7
+    assert memory.arrays["words"][:8].tolist() == [*before[:2], changed, *before[3:8]]
+    assert np.all((expected > 0.25) & (expected < 1))

@@ -18,7 +18,7 @@ from tests.simulate.test_index_arrays import CAUSAL, kernel
 from tests.simulate.test_values import grid
 from twill.cli import run
 from twill.diagnostics import TwillError
-from twill.emulate.check import by_use, chosen
+from twill.emulate.check import chosen
 from twill.extract.reader.ttgir import read as read_ttgir
 from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
@@ -26,7 +26,7 @@ from twill.inputs import Inputs
 from twill.ir.loop import Scalar, Value
 from twill.ir.statements import InitializeCarried, MmaIssue, MmaWait
 from twill.launch.manifest import NOT_SAID, read
-from twill.simulate.check import Trial, apart, check, far, trials
+from twill.simulate.check import Trial, apart, by_use, check, far, trials
 from twill.simulate.compare import TOLERANCE, Compared, collide, of_order, wrong
 from twill.simulate.divisors import without_zeros
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from twill.cli import worker
 from twill.cli.options import (
@@ -23,6 +24,8 @@ from twill.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from twill.cli.output import Contents
     from twill.generation.generated import Generated
     from twill.ir.program import Program
@@ -118,50 +121,72 @@ def simulate(spec: str, out: Path | None, **options: Option) -> None:
             click.echo(f"wrote {path}", err=True)
 
 
+_LAUNCH = ("numbers", "grid", "pid")
+"""Options that choose what is executed."""
+
+
 def _values(made: "Program", options: CommandOptions) -> None:
     from twill.diagnostics import TwillError
-    from twill.simulate.compare import compare, scalars, wrong
+    from twill.simulate.check import Trial
+    from twill.simulate.compare import scalars, wrong
+    from twill.simulate.launches import compared_first
 
     grid = {
         f"{what}.{axis}": value
         for what in ("grid", "pid")
         for axis, value in zip("xyz", options[what], strict=True)
     }
-    numbers = scalars(made.function, dict(options["numbers"]))
-    compared = compare(made, numbers, grid)
-    differs = wrong(made.function, compared)
+    asked = click.get_current_context().get_parameter_source
+    free = all(asked(name) is ParameterSource.DEFAULT for name in _LAUNCH)
+    first = Trial(scalars(made.function, dict(options["numbers"])), grid, (), ())
+    run = compared_first(made, first, others=free)
+    differs = wrong(made.function, run.compared)
     if differs is not None:
         raise TwillError(
             f"the warp programs compute a wrong {differs.argument}: relative error {differs.error:.1e}",
             help="please report this",
         )
-    if not any(one.values for one in compared):
-        given = ", ".join(f"{name}={value:g}" for name, value in numbers.items())
+    if not run.values:
         raise TwillError(
-            f"no value was compared: with {given or 'no scalar arguments'} this program of the grid writes"
-            " nothing finite",
+            f"no value was compared: with {first.shown} this program of the grid writes nothing finite",
             help="choose arguments for which it does (--arg NAME=VALUE, --grid, --pid)",
         )
-    shown = ", ".join(f"{one.argument} {one.error:.1e}" for one in compared if one.changed)
+    if run.because:
+        click.echo(
+            f"arguments      {run.trial.shown}; {_placed(run.trial.grid)} (with the default arguments"
+            f" {run.because})"
+        )
+    shown = ", ".join(f"{one.argument} {one.error:.1e}" for one in run.compared if one.changed)
     click.echo(f"values         relative errors {shown}")
+    for what in run.undefined:
+        click.echo(f"note: {what}, where Triton defines no result; both executions take the same", err=True)
+
+
+def _placed(grid: "Mapping[str, int]") -> str:
+    pid, size = (", ".join(str(grid[f"{what}.{axis}"]) for axis in "xyz") for what in ("pid", "grid"))
+    return f"program ({pid}) of a grid of ({size})"
 
 
 def _interleavings(made: "Program") -> None:
     from twill.simulate.check import FEW
-    from twill.simulate.explore import LIMIT, adversaries, explore, same
+    from twill.simulate.explore import adversaries, explore_counts, same
 
-    explored = [explore(made, same(trips), FEW if made.pairs else LIMIT) for trips in range(7)]
+    explored = explore_counts(made, range(7), FEW if made.pairs else None)
     runs = sum(adversaries(made, same(trips)) for trips in (16, 33))
     states = sum(one.states for one in explored)
-    every = (
-        "every interleaving"
-        if all(one.complete for one in explored)
-        else "as many interleavings as the limit allows"
-    )
     click.echo(
-        f"interleavings  {every} of 0 to 6 iterations ({states} states), {runs} adversarial and random runs:"
-        " no hazard"
+        f"interleavings  {_explored([one.complete for one in explored])} ({states} states), {runs}"
+        " adversarial and random runs: no hazard"
     )
+
+
+def _explored(complete: "Sequence[bool]") -> str:
+    """Of which trip counts, from 0, every interleaving was explored."""
+    if all(complete):
+        return f"every interleaving of 0 to {len(complete) - 1} iterations"
+    whole, last = complete.index(False), len(complete) - 1
+    every = f"every interleaving of 0 to {whole - 1} iterations, " if whole > 1 else ""
+    return f"{every}some of {f'{whole} to {last}' if whole < last else last} iterations"
 
 
 def _times(made: "Program", loops: "Sequence[Scheduled]", trips: int) -> "Predicted":

@@ -130,6 +130,8 @@ def prepared(build: Build, request: Request) -> Prepared:
     for program in programs:
         values, _ = arguments(build.function, numbers, request.seed)
         interpret(build.function, values, expected, program)
+    if expected.undefined:
+        raise TwillError(f"the results are not defined: {', '.join(sorted(expected.undefined))}")
     before = _sizes(_memory(build.function, numbers, request, contents), expected)
     return Prepared(numbers, expected, dict(before))
 
@@ -181,7 +183,7 @@ def _memory(function: Function, numbers: Mapping[str, float], request: Request, 
             request.seed,
             addresses=plain.addresses,
             fills=contents,
-            block_scaled=plain.block_scaled,
+            kinds=plain.kinds,
         )
         if request.integers
         else plain

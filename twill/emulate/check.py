@@ -22,7 +22,7 @@ from twill.ir.program import Program
 from twill.launch.build import RUNTIME
 from twill.launch.describe import manifest
 from twill.launch.folders import SOURCE
-from twill.simulate.check import GRIDS, WIDER, Grid, Trial, comparable, on_a_grid_apart, trials
+from twill.simulate.check import GRIDS, WIDER, Grid, Trial, by_use, comparable, on_a_grid_apart, trials
 from twill.targets import target
 from twill.warp.tasks import Scheduled
 
@@ -130,16 +130,6 @@ def chosen(program: Program) -> list[Trial]:
     """Of the small problems, those with most iterations, so that buffers are used again; where a loop can run
     for several tiles, first the smallest with several iterations of each."""
     return by_use(trials(program))[:TRIALS]
-
-
-def by_use(found: Sequence[Trial]) -> list[Trial]:
-    """The most useful ones first; of those that are alike the first."""
-
-    def order(trial: Trial) -> tuple[bool, int]:
-        total = sum(count or 0 for count in trial.trips)
-        return not trial.continued, total if trial.continued else -total
-
-    return sorted(found, key=order)
 
 
 def _request(program: Program, trial: Trial, grid: Grid) -> Request:

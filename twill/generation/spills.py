@@ -221,7 +221,7 @@ def far_too_much(said: Sequence[str]) -> bool:
 
 def _warnings(made: Generated) -> tuple[str, ...]:
     """What ptxas warns of."""
-    from twill.launch.build import tried
+    from twill.launch.tries import tried
 
     with TemporaryDirectory() as folder:
         write_buildable(made, Path(folder))

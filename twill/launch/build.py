@@ -37,9 +37,6 @@ def gencode(arch: str) -> str:
     return f"-gencode=arch=compute_{number}a,code=sm_{number}a"
 
 
-CUBIN = "kernel.cubin"
-
-
 @cache
 def nvcc() -> tuple[int, int]:
     """The version of the compiler. Raises TwillError where there is none, or an old one."""
@@ -72,7 +69,7 @@ def build(
         flags = (*flags, "-keep", "-keep-dir", str(kept))
     made = folder / f".{LIBRARY}.{os.getpid()}"
     try:
-        _compile(folder, (*FLAGS, *flags), made, home)
+        compile_to(made, folder, (*FLAGS, *flags), home)
     except TwillError:
         (folder / LIBRARY).unlink(missing_ok=True)
         raise
@@ -80,19 +77,15 @@ def build(
     return complaints(folder)
 
 
-def tried(folder: Path) -> tuple[str, ...]:
-    """What ptxas warns of for the kernel.cu in a folder, without its library: compiling for the host takes
-    longer than compiling the kernel. Raises what `build` raises."""
-    _compile(folder, (*DEVICE_FLAGS, "-cubin"), folder / CUBIN)
-    return complaints(folder)
-
-
-def _compile(folder: Path, flags: Sequence[str], made: Path, home: Path | None = None) -> None:
-    """Runs nvcc on the kernel.cu in a folder, and keeps what ptxas says in ptxas.txt."""
+def compile_to(
+    made: Path, folder: Path, flags: Sequence[str], home: Path | None = None, code: str = SOURCE
+) -> None:
+    """Runs nvcc on the kernel.cu in a folder, or on its PTX, and keeps what ptxas says in ptxas.txt. Raises
+    what `build` raises."""
     nvcc()
     mark = f"-DTWILL_SOURCE={digest(folder / SOURCE)}"
-    command = ["nvcc", *flags, gencode(_arch(folder)), mark, f"-I{RUNTIME}", "-o", str(made)]
-    with _located(folder / SOURCE, home) as source:
+    command = ["nvcc", *flags, gencode(arch_of(folder)), mark, f"-I{RUNTIME}", "-o", str(made)]
+    with _located(folder / code, home) as source:
         done = subprocess.run([*command, str(source)], capture_output=True, text=True, check=False)
     if done.returncode:
         made.unlink(missing_ok=True)
@@ -122,7 +115,7 @@ def _failure(source: Path, said: str) -> TwillError:
     return TwillError(f"nvcc can not build {source}:\n{said.strip()}", help="please report this")
 
 
-def _arch(folder: Path) -> str:
+def arch_of(folder: Path) -> str:
     """What a kernel's folder says it is built for."""
     described = folder / MANIFEST
     return read(described.read_text(), str(described)).arch if described.exists() else ARCHITECTURES[0]

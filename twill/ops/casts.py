@@ -281,18 +281,18 @@ def _bitcast(op: Op, operands: Sequence[Operand]) -> Operand:
 
 
 def _pointers_cast(op: Op, pointers: Pointers) -> Pointers:
-    """Pointers to the same memory as numbers of another type. Raises TwillError where these are wider or
-    narrower."""
+    """Pointers to the same memory as numbers of another type. Raises TwillError for numbers that are wider
+    and do not begin at multiples of their size."""
     source, result = _pointee(op.operands[0].type), _pointee(op.result.type)
     if source == result:
         return pointers
-    if not source or not result or _width(source) != _width(result):
-        raise TwillError(
-            f"{op.name} of pointers to numbers of another width can not be simulated",
-            op.location,
-            span=len(op.name),
-        )
-    return replace(pointers, seen_as=result)
+    problem = f"{op.name} of {source or 'no'} pointers to {result or 'no'} pointers can not be simulated"
+    if not source or not result:
+        raise TwillError(problem, op.location, span=len(op.name))
+    bits = np.asarray(pointers.offset, np.int64) * _width(source)
+    if np.any(bits % _width(result)):
+        raise TwillError(f"{problem}: an address is no multiple", op.location, span=len(op.name))
+    return replace(pointers, offset=bits // _width(result), seen_as=result)
 
 
 def _width(name: str) -> int:

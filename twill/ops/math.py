@@ -13,13 +13,13 @@ import numpy as np
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Op
-from twill.ops import rules
+from twill.ops import inline_ptx, rules
 from twill.ops.arith import larger, operation, smaller
 from twill.ops.c import C_TYPES, WIDTHS, computed, floats, stored, written
 from twill.ops.meaning import each, integers, unsigned
 from twill.ops.row import Environment, Polynomial, Row, Syntax, Values
 from twill.ops.rules import ruled
-from twill.ops.values import Array, Operand, element, rounded
+from twill.ops.values import Array, Operand, bits_of, element, of_bits, rounded, shape_of
 
 Function = Callable[..., Operand]
 
@@ -315,26 +315,30 @@ def _called_c(op: Op, operands: Sequence[str]) -> str | None:
 # --- inline PTX -------------------------------------------------------------------------------------------
 
 
-def _nearest_tf32(values: Array) -> Array:
-    """With ten bits of mantissa, a tie away from zero."""
-    bits, lower = np.asarray(values, np.float32).view(np.uint32), np.uint32((1 << 13) - 1)
-    near = np.where(np.isinf(values), bits, (bits + np.uint32(1 << 12)) & ~lower)
-    return np.where(np.isnan(values), np.uint32(0x7FFFFFFF) & ~lower, near).view(np.float32)
-
-
-_TEXTS: Mapping[str, Function] = {"cvt.rna.tf32.f32 $0, $1;": _nearest_tf32}
-"""What PTX computes that Triton writes itself: of operands in f32, for products in three parts of tf32."""
-
-
 def _assembled(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
-    function = _TEXTS.get(str(op.attributes.get("asm_string")))
-    if function is None:
-        raise TwillError("inline PTX can not be simulated", op.location, span=len(op.name))
-    found = np.asarray(function(*operands), np.float32)
-    return (found if element(op.results[0].type) == "f32" else found.view(np.int32),)
+    """Raises TwillError for instructions that are not known, and for several elements in a register."""
+    made, _ = inline_ptx.registers(str(op.attributes.get("constraints", "")))
+    if op.attributes.get("packed_element", 1) != 1 or len(made) != len(op.results):
+        problem = "inline PTX of several elements at once can not be simulated"
+        raise TwillError(problem, op.location, span=len(op.name))
+    given = [bits_of(one, element(value.type)) for one, value in zip(operands, op.operands, strict=True)]
+    shape = np.broadcast_shapes(*(one.shape for one in given), shape_of(op.results[0].type))
+    flat = [np.broadcast_to(one, shape).reshape(-1) for one in given]
+    try:
+        found = inline_ptx.run(str(op.attributes.get("asm_string")), len(op.results), flat)
+    except TwillError as problem:
+        raise TwillError(problem.message, op.location, span=len(op.name)) from None
+    return tuple(
+        _of_register(bits, element(value.type)).reshape(shape)
+        for bits, value in zip(found, op.results, strict=True)
+    )
 
 
-_REGISTER_BITS = {"f": 32, "r": 32, "h": 16, "l": 64, "d": 64}
+def _of_register(bits: Array, name: str) -> Array:
+    """Numbers of a type from the lowest bits of registers."""
+    return of_bits(bits.astype(bits_of(np.zeros(0), name).dtype), name)
+
+
 _SIZES: Mapping[str, int] = {**WIDTHS, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 _REGISTERS = {"f": "float", "r": "uint32_t", "h": "uint16_t", "l": "uint64_t", "d": "double"}
 
@@ -349,7 +353,7 @@ def _assembled_c(op: Op, operands: Sequence[str]) -> str | None:
     if not constraints[0].startswith("=") or any(kind not in _REGISTERS for kind in kinds):
         return None
     if any(
-        _SIZES.get(element(value.type)) != _REGISTER_BITS[kind]
+        _SIZES.get(element(value.type)) != inline_ptx.REGISTERS[kind]
         for kind, value in zip(kinds, (*op.results, *op.operands), strict=True)
     ):
         return None

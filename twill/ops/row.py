@@ -152,6 +152,10 @@ class Environment(Protocol):
         """An address in memory as a pointer to elements of that type."""
         ...
 
+    def undefined(self, what: str) -> None:
+        """Notes that an operation gives numbers here that Triton does not define, and why."""
+        ...
+
     def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Operand = 0) -> Array:
         """Elements of global memory at `offsets` where `mask` holds, `other` elsewhere."""
         ...

@@ -283,8 +283,13 @@ def _scan(op: Op, operands: Sequence[Operand], environment: Environment) -> Valu
     return tuple(np.moveaxis(part, 0, axis) for part in made)
 
 
-def _gather(op: Op, operands: Sequence[Operand]) -> Array:
-    return np.take_along_axis(operands[0], np.asarray(operands[1], np.int64), _integer(op, "axis"))
+def _gather(op: Op, operands: Sequence[Operand], environment: Environment) -> Values:
+    """An index outside of the tile, which has no defined result, names the element of its remainder."""
+    axis, index = _integer(op, "axis"), np.asarray(operands[1], np.int64)
+    size = operands[0].shape[axis]
+    if index.size and (index.min() < 0 or index.max() >= size):
+        environment.undefined(f"an index of {op.name} is outside of the {size} elements")
+    return (np.take_along_axis(operands[0], index % size, axis),)
 
 
 def _histogram(op: Op, operands: Sequence[Operand]) -> Array:
@@ -313,7 +318,7 @@ EXCHANGES = (
         role="gather",
         repeatable=True,
         syntax=Syntax(operands=2),
-        meaning=of_op(_gather),
+        meaning=_gather,
     ),
     Row(
         name="tt.reduce",

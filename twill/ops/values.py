@@ -56,9 +56,9 @@ class Pointers:
 
     argument: str
     offset: Array
-    """In elements."""
+    """In elements, of the type that they are seen as."""
     seen_as: str | None = None
-    """The element type that the numbers there are read and written as, of the same width as their own."""
+    """The element type that the numbers there are read and written as, where it is not their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from math import prod
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
-from twill.extract.scalars import bounding, extents, masking, stepping
+from twill.extract.scalars import bounding, extents, masking, reaching, stepping
 from twill.ir.checked import Checked, CheckedRun
 from twill.ir.loop import Function, Op, Pointer, TensorDesc, Value
 from twill.ir.program import Program
@@ -23,6 +23,7 @@ from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare,
 from twill.simulate.divisors import integers, without_zeros
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.index_arrays import fills, steered, work, writes
+from twill.simulate.interpret import Meter
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 from twill.simulate.shortened import shortened
@@ -37,6 +38,8 @@ STATES = 20_000
 """Of the interleavings of one count, at most."""
 FEW = 2_000
 """The same of a pair of thread blocks, which has more than can be explored."""
+TWICE = 2
+"""Iterations of loops around pipelined ones that run too often with every size."""
 LARGEST = 2048
 """Of the sizes that are tried."""
 EXTENTS = (512, 80)
@@ -120,9 +123,7 @@ def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
     for trial in trials(program):
         report(f"checking values, {trial.shown}")
         try:
-            found = _found(program, trial)
-            if wrong(program.function, found) and (shorter := comparable(program, trial)):
-                trial, found = shorter.trial, _found(shorter.program, shorter.trial)
+            trial, found = compared_trial(program, trial)
         except HazardError:
             raise
         except TwillError as problem:  # the simulator lacks an operation, or memory for such arguments
@@ -133,6 +134,17 @@ def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
         yield CheckedRun(
             "simulator", trial.shown, trial.trips, sum(one.values for one in found), float(f"{worst:.0e}")
         )
+
+
+def compared_trial(
+    program: Program, trial: Trial, meter: Meter | None = None
+) -> tuple[Trial, Sequence[Compared]]:
+    """What one trial gives; where rounding decides that, one with fewer iterations. Raises TwillError, as
+    TooLongError where the `meter` does."""
+    found = _found(program, trial, meter)
+    if wrong(program.function, found) and (shorter := comparable(program, trial)):
+        return shorter.trial, _found(shorter.program, shorter.trial, meter)
+    return trial, found
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +171,12 @@ def comparable(
     return Shorter(shorter, _counted(shorter, trial.numbers, trial.grid))
 
 
-def _found(program: Program, trial: Trial) -> Sequence[Compared]:
+def _found(program: Program, trial: Trial, meter: Meter | None = None) -> Sequence[Compared]:
     names = grid_arguments(program)
 
     def found(grid: Grid) -> Sequence[Compared]:
-        return compare(program, {**trial.numbers, **dict(zip(names, grid, strict=bool(names)))}, trial.grid)
+        numbers = {**trial.numbers, **dict(zip(names, grid, strict=bool(names)))}
+        return compare(program, numbers, trial.grid, meter=meter)
 
     x, y, z = (int(trial.numbers[name]) for name in names) if names else GRIDS[0]
     return on_a_grid_apart(
@@ -232,6 +245,8 @@ class _Roles:
     steps: frozenset[int]
     kinds: Mapping[str, float]
     """By name, what they are unless told (`scalars`)."""
+    around: frozenset[int] = frozenset()
+    """Of the bounds, those that are as small as they can be: pipelined loops run too often otherwise."""
 
     @staticmethod
     def of(function: Function) -> "_Roles":
@@ -258,8 +273,14 @@ def trials(program: Program) -> tuple[Trial, ...]:
     def tried_with(size: int, extent: int, pid: int = 0, odd: int | None = None) -> Trial | None:
         return _trial(program, roles, size, extent, pid, programs, odd)
 
-    tried = {size: trial for size in sizes if (trial := tried_with(size, EXTENTS[0]))}
-    few = [trial for trial in tried.values() if all((count or 0) <= IN_ALL for count in trial.trips)]
+    def of_all_sizes() -> tuple[dict[int, Trial], list[Trial]]:
+        every = {size: trial for size in sizes if (trial := tried_with(size, EXTENTS[0]))}
+        return every, [one for one in every.values() if all((count or 0) <= IN_ALL for count in one.trips)]
+
+    tried, few = of_all_sizes()
+    if not any(map(any, (trial.trips for trial in few))) and (around := _around(program)):
+        roles = replace(roles, around=around)
+        tried, few = of_all_sizes()
     candidates = few if any(map(any, (trial.trips for trial in few))) else list(tried.values())
     more = [
         next((trial for size, trial in tried.items() if size and trial.longest[loop] != 0), None)
@@ -286,8 +307,35 @@ def trials(program: Program) -> tuple[Trial, ...]:
     small = tried_with(size, EXTENTS[1], odd=ODD) or tried_with(size, EXTENTS[1])
     ragged = [trial for trial in (small, tried_with(size, EXTENTS[0], 1)) if trial]
     placed = [*far(program, most), *(_placed(program, trial) for trial in [*chosen, *ragged])]
+    placed = [_with_two_tiles(program, trial) for trial in placed]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
     return tuple(unique.values())
+
+
+def by_use(found: Sequence[Trial]) -> list[Trial]:
+    """The most useful ones first; of those that are alike the first."""
+
+    def order(trial: Trial) -> tuple[bool, int]:
+        total = sum(count or 0 for count in trial.trips)
+        return not trial.continued, total if trial.continued else -total
+
+    return sorted(found, key=order)
+
+
+def _around(program: Program) -> frozenset[int]:
+    """The arguments that bound loops around pipelined ones, and not these."""
+    function, inside = program.function, _loops(program)
+    around = [op for op in function.walk() if role(op) == "for" and op not in inside]
+    outer = (operand for op in around for operand in op.operands[:3])
+    return reaching(function, outer) - reaching(
+        function, (operand for op in inside for operand in op.operands[:3])
+    )
+
+
+def _least(attributes: Mapping[str, object]) -> int:
+    """A number of iterations of a loop around others: two, or what is promised of it."""
+    promised = attributes.get("tt.divisibility")
+    return promised if isinstance(promised, int) else TWICE
 
 
 def _refilled_twice(program: Program) -> int:
@@ -317,6 +365,20 @@ def _placed(program: Program, trial: Trial) -> Trial:
         }
         if writes(function, values, memory, grid):
             return _counted(program, trial.numbers, grid)
+    return trial
+
+
+def _with_two_tiles(program: Program, trial: Trial) -> Trial:
+    """The trial; where the one pipelined loop runs too often, since sizes and the number of thread blocks
+    that walk over tiles are constants, it in a program of the grid further on that has two tiles."""
+    (total, longest) = (trial.trips[0], trial.longest[0]) if len(trial.trips) == 1 else (0, 0)
+    if grid_arguments(program) or not total or not longest or total <= max(IN_ALL, 2 * longest):
+        return trial
+    for place in (part << power for power in range(16) for part in (2, 3)):
+        grid = {**trial.grid, "pid.x": place, "grid.x": max(place + 1, trial.grid["grid.x"])}
+        other = _counted(program, trial.numbers, grid)
+        if other.longest == trial.longest and other.trips[0] == 2 * longest:
+            return other
     return trial
 
 
@@ -375,6 +437,8 @@ def _trial(
             numbers[_name(arg)] = (
                 given
                 if not whole
+                else _least(attributes)
+                if arg.id in roles.around
                 else max(size, arg.id in roles.steps)
                 if arg.id in roles.bounds
                 else odd

@@ -5,7 +5,7 @@ kernel has, for one program of the grid. Pointer arguments get random memory (`m
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from twill.diagnostics import TwillError
 from twill.extract.frontend.descriptors import EXTENT
 from twill.ir.loop import Function, Op, Pointer, Value
 from twill.ir.program import Program
-from twill.ops.mma import inputs, packed
 from twill.ops.table import lookup, role
 from twill.ops.values import Array, Operand, Pointers, dtype, element, known
 from twill.simulate.execute import run
-from twill.simulate.global_memory import BlockScaled, Memory
+from twill.simulate.global_memory import Memory
 from twill.simulate.index_arrays import Fills, fills
-from twill.simulate.interpret import interpret
+from twill.simulate.interpret import Meter, interpret
+from twill.simulate.number_kinds import kinds
 from twill.simulate.operations import NotSimulatedError
 from twill.simulate.protocol import HazardError
 
@@ -38,6 +38,8 @@ class Compared:
     """Of its elements."""
     values: int
     """How many numbers were compared: elements that the kernel wrote, with finite values."""
+    undefined: tuple[str, ...] = ()
+    """Why numbers follow from what Triton does not define, if any do."""
 
     @property
     def good(self) -> bool:
@@ -104,7 +106,7 @@ def arguments(
         seed,
         addresses=frozenset(_addresses(function)),
         fills=contents or {},
-        block_scaled=dict(_block_scaled(function)),
+        kinds=kinds(function),
         exact=_decides(function),
     )
     return values, memory
@@ -118,23 +120,15 @@ def _decides(function: Function) -> bool:
 
 
 def useful(
-    function: Function, numbers: Mapping[str, float], program: Mapping[str, int], seed: int = 0
+    function: Function,
+    numbers: Mapping[str, float],
+    program: Mapping[str, int],
+    seed: int = 0,
+    meter: Meter | None = None,
 ) -> Fills:
     """Contents of integer arrays with which the kernel does its work (`twill.simulate.index_arrays`)."""
     values, memory = arguments(function, numbers, seed)
-    return fills(function, values, memory, program)
-
-
-def _block_scaled(function: Function) -> Iterator[tuple[str, BlockScaled]]:
-    """The pointer arguments behind the 4-bit operands, and the scale factors, of block-scaled MMAs."""
-    makers = {value.id: op for op in function.walk() for value in op.results}
-    for op in function.walk():
-        read = inputs(op) if role(op) == "tensor_memory_mma" else ()
-        for position, value in enumerate(read):
-            while value.id in makers and makers[value.id].operands:
-                value = makers[value.id].operands[0]
-            if isinstance(value.type, Pointer) and (position > 1 or packed(op, position)):
-                yield _name(value), "scales" if position > 1 else "codes"
+    return fills(function, values, memory, program, meter)
 
 
 def _addresses(function: Function) -> Iterator[str]:
@@ -158,13 +152,15 @@ def compare(
     grid: Mapping[str, int],
     seed: int = 0,
     prefer: tuple[int, ...] = (),
+    meter: Meter | None = None,
 ) -> tuple[Compared, ...]:
     """Run both for one program of the grid. Raises HazardError where the warp program goes wrong by itself:
-    also where it reads what is not there, and the direct execution does not."""
-    contents = useful(program.function, numbers, grid, seed)
+    also where it reads what is not there, and the direct execution does not; TooLongError where the direct
+    execution, and the search for what it is to read, take more operations than the `meter` has."""
+    contents = useful(program.function, numbers, grid, seed, meter)
     reference = _reference(program)
     values, expected = arguments(reference, numbers, seed, contents)
-    interpret(reference, values, expected, grid)
+    interpret(reference, values, expected, grid, meter=meter)
     values, found = arguments(program.function, numbers, seed, contents)
     try:
         run(program, values, found, grid, prefer)
@@ -175,7 +171,10 @@ def compare(
     _, untouched = arguments(program.function, numbers, seed, contents)
     for memory in (expected, found, untouched):
         memory.types |= expected.types | found.types
-    return tuple(_compared(name, expected, found, untouched) for name in expected.types)
+    return tuple(
+        replace(_compared(name, expected, found, untouched), undefined=tuple(sorted(expected.undefined)))
+        for name in expected.types
+    )
 
 
 @np.errstate(all="ignore")

@@ -22,10 +22,14 @@ from twill.simulate.local import check
 from twill.simulate.protocol import HazardError, Protocol, State
 from twill.simulate.warpgroups import by_warpgroup
 
-PREFERENCES = 120
-"""Orders of preference among groups that are run at most: all of five groups."""
+PREFERENCES, FEWEST = 120, 12
+"""Orders of preference among groups that are run at most: all of five groups; and however long they take."""
+STEPS = 60_000
+"""Synchronizations of all orders of preference together, unless they are the FEWEST."""
 LIMIT = 200_000
 """Of states, at most."""
+IN_ALL, EACH = 60_000, 10_000
+"""Of states of several counts together, and of one count once those are explored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,16 @@ def explore(program: Program, counts: Counts, limit: int = LIMIT, *, second: boo
                 return Explored(before, complete=False)
             todo.append(item)
     return Explored(len(seen), complete=True)
+
+
+def explore_counts(program: Program, counts: Sequence[int], limit: int | None = None) -> tuple[Explored, ...]:
+    """All interleavings of each of several trip counts, smaller ones first: IN_ALL states together, then EACH
+    of a count; or `limit` of each. Raises HazardError."""
+    left, found = IN_ALL, list[Explored]()
+    for trips in counts:
+        found.append(explore(program, same(trips), max(left, EACH) if limit is None else limit))
+        left -= found[-1].states
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +165,10 @@ def adversaries(program: Program, counts: Counts, rounds: int = 20, seed: int = 
     groups = _of_all_blocks(program, counts)
     random = Random(seed)
     every = range(len(groups))
-    few = factorial(len(groups)) <= PREFERENCES
-    orders = (
-        permutations(every) if few else (tuple(random.sample(every, len(every))) for _ in range(PREFERENCES))
-    )
+    steps = sum(len(one.actions) for one in groups)
+    most = min(PREFERENCES, max(FEWEST, STEPS // max(1, steps)))
+    few = factorial(len(groups)) <= most
+    orders = permutations(every) if few else (tuple(random.sample(every, len(every))) for _ in range(most))
     choices: list[Callable[[list[int]], int]] = [
         lambda ready, order=order: min(ready, key=order.index) for order in orders
     ]

@@ -23,8 +23,9 @@ MOST = 1 << 28
 """Elements of an array at most: a gigabyte of float32."""
 
 
-BlockScaled: TypeAlias = Literal["scales", "codes"]
-"""scales: scale factors, positive floats or exponents. codes: 4-bit floats, two in a byte."""
+Kind: TypeAlias = Literal["scales", "codes", "floats"]
+"""scales: scale factors, positive floats or exponents. codes: 4-bit floats, two in a byte. floats: bytes that
+are also read as floats of several bytes."""
 EXPONENT = 127
 """Of a scale factor that is 1 (e8m0)."""
 
@@ -41,11 +42,36 @@ def _random(seed: int, argument: str, chunk: int, type: str, exact: bool) -> Arr
     return rounded(values, type)
 
 
-def _seen(values: Array, own: str, other: str) -> Array:
-    """Elements of one type as those of another, by the bytes that they take in memory."""
+def _of_kind(kind: Kind, plain: Array, name: str, place: tuple[int, str, int]) -> Array:
+    """A part of an argument's memory with numbers of a kind; `plain` is what would be there without."""
+    seed, argument, chunk = place
+    random = np.random.default_rng((seed, crc32(argument.encode()), chunk, 2))
+    match kind:
+        case "codes":
+            return random.integers(-128, 128, _CHUNK).astype(plain.dtype)
+        case "scales":
+            if plain.dtype.kind == "f":
+                return np.abs(plain)
+            return random.integers(EXPONENT - 3, EXPONENT + 1, _CHUNK).astype(plain.dtype)
+        case "floats":
+            words = random.integers(0, 64, (_CHUNK // 4, 4)).astype(np.uint8)
+            words[:, 3] = 63  # the exponent of numbers around 0.5
+            return of_bits(words.reshape(-1), name)
+
+
+def _stored(values: Array, own: str) -> Array:
+    """What elements are in memory, as unsigned integers."""
     bits = bits_of(values, own)
-    stored = bits.view(np.uint8) if bits.dtype == np.bool_ else bits
-    return stored != 0 if other == "i1" else of_bits(stored, other)
+    return bits.view(np.uint8) if bits.dtype == np.bool_ else bits
+
+
+def _of_stored(stored: Array, name: str) -> Array:
+    return stored != 0 if name == "i1" else of_bits(stored, name)
+
+
+def _bytes(name: str) -> int:
+    """That an element takes in memory."""
+    return _stored(np.zeros(1, dtype(name)), name).itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +97,10 @@ class Memory:
     """Arguments whose memory holds addresses: no two of its numbers are the same."""
     fills: Mapping[str, Fill] = field(default_factory=dict[str, Fill])
     """What arrays hold that are not filled at random."""
-    block_scaled: Mapping[str, BlockScaled] = field(default_factory=dict[str, BlockScaled])
-    """Arguments with operands of block-scaled MMAs."""
+    kinds: Mapping[str, Kind] = field(default_factory=dict[str, Kind])
+    """Arguments whose numbers are of a kind of their own (`twill.simulate.number_kinds`)."""
+    undefined: set[str] = field(default_factory=set[str])
+    """Why numbers of this run follow from what Triton does not define, if any do."""
     exact: bool = False
     """Floats are -1, 0 and 1: their products, and sums of some hundred, are exact in every type."""
 
@@ -115,12 +143,12 @@ class Memory:
             more: Any = random.integers(0, fill.spread, _CHUNK) if fill.spread > 1 else 0
             return rounded(fill.start + fill.step * places + more, self.types[argument])
         plain = _random(self.seed, argument, chunk, self.types[argument], self.exact)
-        if what := self.block_scaled.get(argument):
-            random = np.random.default_rng((self.seed, crc32(argument.encode()), chunk, 2))
-            low, high = (-128, 128) if what == "codes" else (EXPONENT - 3, EXPONENT + 1)
-            whole = random.integers(low, high, _CHUNK).astype(plain.dtype)
-            return np.abs(plain) if plain.dtype.kind == "f" else whole
-        return plain
+        what = self.kinds.get(argument)
+        return (
+            plain
+            if what is None
+            else _of_kind(what, plain, self.types[argument], (self.seed, argument, chunk))
+        )
 
     def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Operand = 0) -> Array:
         """Elements at `offsets` where `mask` holds, `other` elsewhere."""
@@ -128,11 +156,41 @@ class Memory:
         valid = np.broadcast_to(True if mask is None else mask, flat.shape)
         if not valid.any():
             return np.full(flat.shape, other, dtype(pointers.seen_as or self.types[pointers.argument]))
-        array = self.reaching(pointers.argument, flat[valid])
-        found = array[np.where(valid, flat, 0)]
-        if pointers.seen_as:
-            found = _seen(found, self.types[pointers.argument], pointers.seen_as)
+        own = self.types[pointers.argument]
+        seen_as = pointers.seen_as or own
+        if seen_as == own:
+            array = self.reaching(pointers.argument, flat[valid])
+            found = array[np.where(valid, flat, 0)]
+        else:
+            found = np.zeros(flat.shape, dtype(seen_as))
+            found[valid] = self._seen(pointers.argument, flat[valid], seen_as)
         return np.where(valid, found, np.asarray(other, found.dtype))
+
+    def _seen(self, argument: str, flat: Array, name: str) -> Array:
+        """Elements of another type than the array has, by the bytes that they take in memory; `flat` counts
+        elements of that type."""
+        own = self.types[argument]
+        size, wanted = _bytes(own), _bytes(name)
+        places = _parts(flat, size, wanted)
+        stored = _stored(self.reaching(argument, places)[places], own)
+        if wanted >= size:
+            return _of_stored(stored.view(f"uint{8 * wanted}")[:, 0], name)
+        parts = stored.view(f"uint{8 * wanted}")
+        return _of_stored(parts[np.arange(len(flat)), flat % (size // wanted)], name)
+
+    def _replace(self, argument: str, flat: Array, new: Array, name: str) -> None:
+        """Store elements of another type than the array has."""
+        own = self.types[argument]
+        size, wanted = _bytes(own), _bytes(name)
+        places, stored = _parts(flat, size, wanted), _stored(new, name)
+        array = self.reaching(argument, places)
+        if wanted >= size:
+            array[places] = _of_stored(stored[:, None].view(f"uint{8 * size}"), own)
+            return
+        changed, which = np.unique(places[:, 0], return_inverse=True)
+        parts = _stored(array[changed][:, None], own).view(f"uint{8 * wanted}")
+        parts[which, flat % (size // wanted)] = stored
+        array[changed] = _of_stored(parts.view(f"uint{8 * size}")[:, 0], own)
 
     def write(
         self, pointers: Pointers, offsets: Array, values: Array, mask: Array | None, *, add: bool = False
@@ -142,13 +200,23 @@ class Memory:
         valid = np.broadcast_to(True if mask is None else mask, flat.shape)
         if not valid.any():
             return
-        array = self.reaching(pointers.argument, flat[valid])
         own = self.types[pointers.argument]
         seen_as = pointers.seen_as or own
         new = rounded(np.broadcast_to(values, flat.shape)[valid], seen_as)
-        if add and seen_as == own:
+        if seen_as != own:
+            if add:
+                raise TwillError(f"adding to {pointers.argument} as {seen_as} can not be simulated")
+            self._replace(pointers.argument, flat[valid], new, seen_as)
+            return
+        array = self.reaching(pointers.argument, flat[valid])
+        if add:
             np.add.at(array, flat[valid], new)
-        elif add:
-            raise TwillError(f"adding to {pointers.argument} as {seen_as} can not be simulated")
         else:
-            array[flat[valid]] = new if seen_as == own else _seen(new, seen_as, own)
+            array[flat[valid]] = new
+
+
+def _parts(flat: Array, size: int, wanted: int) -> Array:
+    """The elements of `size` bytes that hold each element of `wanted` bytes: several, or one."""
+    if wanted < size:
+        return (flat * wanted // size)[:, None]
+    return (flat * (wanted // size))[:, None] + np.arange(wanted // size)

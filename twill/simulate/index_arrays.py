@@ -22,7 +22,7 @@ from twill.ops.row import Role, Values
 from twill.ops.table import lookup, role
 from twill.ops.values import Array, Descriptor, Operand, Pointers, element
 from twill.simulate.global_memory import MOST, Fill, Memory
-from twill.simulate.interpret import Scope, block
+from twill.simulate.interpret import Meter, Scope, block
 
 CANDIDATES = (
     *(Fill(value, 0) for value in (1, 3, 16, 80, 200, 528)),
@@ -57,17 +57,24 @@ Score: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 def fills(
-    function: Function, arguments: Mapping[int, Operand], memory: Memory, program: Mapping[str, int]
+    function: Function,
+    arguments: Mapping[int, Operand],
+    memory: Memory,
+    program: Mapping[str, int],
+    meter: Meter | None = None,
 ) -> Fills:
     """By the name of the array; arrays that need nothing are left out. `arguments` by value id, with the
-    memory behind them, which stays as it is."""
+    memory behind them, which stays as it is. Raises TooLongError where the `meter` does."""
     needed = _needed(function)
     names = _steering(function, needed)
     if not names:
         return {}
 
     def score(tried: Fills) -> Score:
-        return _score(*_seen(function, needed, arguments, _filled(memory, tried), program))
+        seen, done = _seen(function, needed, arguments, _filled(memory, tried), program)
+        if meter:
+            meter.spend(seen.executed)
+        return _score(seen, done)
 
     found = dict[str, Fill]()
     best = score(found)
@@ -116,7 +123,7 @@ def _filled(memory: Memory, chosen: Fills) -> Memory:
         memory.seed,
         addresses=memory.addresses,
         fills=chosen,
-        block_scaled=memory.block_scaled,
+        kinds=memory.kinds,
         exact=memory.exact,
     )
 
@@ -127,10 +134,10 @@ def _filled(memory: Memory, chosen: Fills) -> Memory:
 def _needed(function: Function) -> frozenset[int]:
     """The values that addresses, masks, bounds and conditions follow from, by id."""
     roots = [value for op in function.walk() for value in _roots(op)]
-    return _closure(roots, _sources(function), lambda value: True)
+    return closure(roots, sources_of(function), lambda value: True)
 
 
-def _closure(
+def closure(
     roots: Sequence[Value], sources: Mapping[int, Sequence[Value]], passed: Callable[[Value], bool]
 ) -> frozenset[int]:
     """The values that these follow from by way of some values, themselves included."""
@@ -163,7 +170,7 @@ def _whole(value: Value) -> bool:
     return name in ("ptr", "index") or name[:1] == "i" or isinstance(value.type, TensorDesc)
 
 
-def _sources(function: Function) -> Mapping[int, Sequence[Value]]:
+def sources_of(function: Function) -> Mapping[int, Sequence[Value]]:
     """What each value follows from, by id."""
     found: dict[int, list[Value]] = {}
     for op in function.walk():
@@ -194,12 +201,12 @@ def _links(op: Op) -> Iterator[tuple[Sequence[Value], Sequence[Value]]]:
 def _steering(function: Function, needed: frozenset[int]) -> tuple[str, ...]:
     """The arrays of integers whose values matter, in the order of the arguments."""
     arrays = {arg.id for arg in function.args if isinstance(arg.type, Pointer)}
-    sources = _sources(function)
+    sources = sources_of(function)
     found = set[int]()
     for op in function.walk():
         if role(op) != "pointer_load" or op.results[0].id not in needed or not _whole(op.results[0]):
             continue
-        found |= arrays & _closure(op.operands[:1], sources, lambda value: element(value.type) == "ptr")
+        found |= arrays & closure(op.operands[:1], sources, lambda value: element(value.type) == "ptr")
     return tuple(arg.name.lstrip("%") for arg in function.args if arg.id in found)
 
 

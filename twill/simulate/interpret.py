@@ -4,6 +4,7 @@ Takes a function, its arguments and a program id; changes the memory as the kern
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,6 +21,27 @@ MOST = 100_000
 """Iterations of a `while` loop: one that waits for another program never ends."""
 
 
+class TooLongError(TwillError):
+    """More operations would be executed than allowed."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """Operations that may still be executed."""
+
+    most: int
+    left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left = self.most
+
+    def spend(self, count: int = 1) -> None:
+        """Raises TooLongError where there are none."""
+        self.left -= count
+        if self.left < 0:
+            raise TooLongError(f"this program of the grid executes more than {self.most} operations")
+
+
 class Scope(dict[int, Operand]):
     """Values by id; constants and descriptors are made at their first use."""
 
@@ -33,6 +55,7 @@ class Scope(dict[int, Operand]):
         super().__init__(arguments)
         self._ops, self._arguments, self._memory, self._program = ops, arguments, memory, program
         self._makers = {result.id: op for op in ops.values() if implicit(op) for result in op.results}
+        self.meter: Meter | None = None
         self._constants = dict[int, Operand]()
         """Those that were made, in this scope or in one that it was emptied from."""
 
@@ -43,6 +66,7 @@ class Scope(dict[int, Operand]):
         other._ops, other._arguments = self._ops, self._arguments
         other._memory, other._program = self._memory, self._program
         other._makers, other._constants = self._makers, self._constants
+        other.meter = self.meter
         return other
 
     def __missing__(self, value: int) -> Operand:
@@ -64,6 +88,8 @@ class Scope(dict[int, Operand]):
 
     def evaluated(self, op: Op, operands: Sequence[Operand]) -> Values:
         """The results of an operation without regions of control flow."""
+        if self.meter:
+            self.meter.spend()
         return evaluate(op, operands, self._memory, self._program)
 
     def iterations(self, op: Op, bounds: range) -> range:
@@ -117,17 +143,21 @@ def interpret(
     memory: Memory,
     program: Mapping[str, int],
     order: int | None = None,
+    meter: Meter | None = None,
 ) -> None:
     """Execute one program of the grid. `arguments` by value id; `program` has `pid.x`, `grid.x` and so on.
-    Each `order` stands for another random order in which sums are added, None for that of numpy.
+    Each `order` stands for another random order in which sums are added, None for that of numpy. `meter`
+    limits the operations.
 
-    Raises TwillError for an operation that is not known.
+    Raises TwillError for an operation that is not known, and TooLongError.
     """
     ops = {op.index: op for op in function.walk()}
     if not function.body:
         return
     known = (ops, arguments, memory, program)
-    block(function.body.blocks[0], Scope(*known) if order is None else _Reordered(*known, order))
+    scope = Scope(*known) if order is None else _Reordered(*known, order)
+    scope.meter = meter
+    block(function.body.blocks[0], scope)
 
 
 def block(code: Block, values: Scope) -> Sequence[Operand]:

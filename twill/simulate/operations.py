@@ -35,6 +35,9 @@ class Surroundings:
     def pointed(self, number: int, type: str) -> Pointers:
         return self.memory.pointed(number, type)
 
+    def undefined(self, what: str) -> None:
+        self.memory.undefined.add(what)
+
     def read(self, pointers: Pointers, offsets: Array, mask: Array | None, other: Operand = 0) -> Array:
         return self.memory.read(pointers, offsets, mask, other)
 

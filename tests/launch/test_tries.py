@@ -1,0 +1,63 @@
+"""Kernels that differ in the registers of their groups: compiled once, and assembled each."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.launch.test_build import MANIFEST
+from twill.launch import tries
+from twill.launch.manifest import write
+
+CUDA = """// a kernel
+#include <cuda_runtime.h>
+#include "twill.cuh"
+using namespace twill;
+__global__ void __maxnreg__(64) k(float *out) {
+    if (threadIdx.x < 128) {
+        registers_decrease<40>();
+        out[threadIdx.x] = 1.0f;
+    } else {
+        registers_increase<88>();
+        out[threadIdx.x] = 2.0f;
+    }
+}
+"""
+
+
+def test_grants_are_told_apart_by_what_is_equal() -> None:
+    text, grants = tries.without_registers(CUDA)
+    assert grants == (("dec", "40"), ("inc", "88"))
+    assert "a kernel" not in text
+    assert tries.without_registers(CUDA.replace("<40>", "<56>").replace("<88>", "<72>"))[0] == text
+    thrice = CUDA + "registers_increase<96>();"
+    assert tries.without_registers(thrice)[0] != tries.without_registers(thrice.replace("<96>", "<88>"))[0]
+
+
+def test_grants_are_replaced_in_ptx() -> None:
+    ptx = "setmaxnreg.dec.sync.aligned.u32 40;\nsetmaxnreg.inc.sync.aligned.u32 88;\nmov.u32 %r1, 40;"
+    instead = {("dec", "40"): ("dec", "24"), ("inc", "88"): ("inc", "40")}
+    expected = "setmaxnreg.dec.sync.aligned.u32 24;\nsetmaxnreg.inc.sync.aligned.u32 40;\nmov.u32 %r1, 40;"
+    assert tries.with_registers(ptx, instead) == expected
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_the_compiler_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = list[str]()
+    compile_to = tries.compile_to
+
+    def counted(made: Path, folder: Path, flags: tuple[str, ...], code: str = "kernel.cu") -> None:
+        ran.append(code)
+        compile_to(made, folder, flags, code=code)
+
+    monkeypatch.setattr(tries, "compile_to", counted)
+    (tmp_path / "kernel.json").write_text(write(MANIFEST))
+    logs = list[str]()
+    for low, high in ((40, 88), (56, 72), (40, 88)):
+        text = CUDA.replace("<40>", f"<{low}>").replace("<88>", f"<{high}>")
+        (tmp_path / "kernel.cu").write_text(text)
+        assert tries.tried(tmp_path) == ()
+        logs.append((tmp_path / "ptxas.txt").read_text())
+    assert ran == ["kernel.cu", "kernel.ptx", "kernel.ptx"]
+    assert all("Used" in log for log in logs)
+    assert "setmaxnreg.inc.sync.aligned.u32 88;" in (tmp_path / "kernel.ptx").read_text()

@@ -1,0 +1,95 @@
+"""What ptxas warns of for kernels that are tried one after the other.
+
+Takes a folder with a kernel.cu; gives what `launch.build.build` would, without a library. Kernels that differ
+in the registers that `setmaxnreg` gives to groups have the same PTX but for these numbers, which are in
+inline PTX: nvcc's compiler runs once for them, and ptxas, which takes a fraction of its time, for each.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
+
+from twill.launch.build import DEVICE_FLAGS, arch_of, compile_to, complaints
+from twill.launch.folders import SOURCE
+
+CUBIN, PTX = "kernel.cubin", "kernel.ptx"
+FLAGS = (*DEVICE_FLAGS, "-cubin")
+MOST = 8
+"""Kernels whose PTX is kept, the last ones."""
+
+Grant = tuple[str, str]
+"""A `setmaxnreg`: whether it takes more or fewer registers, and how many."""
+_IN_CUDA = re.compile(r"registers_(inc|dec)rease<(\d+)>")
+_IN_PTX = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32 +(\d+)")
+_COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The PTX of one of the kernels that differ in registers; empty before it is compiled."""
+
+    lock: Lock = field(default_factory=Lock)
+    grants: Sequence[Grant] = ()
+    """In the order in which the CUDA has them, each once."""
+    ptx: str = ""
+
+
+_KEPT, _ALL = OrderedDict[str, _Kept](), Lock()
+
+
+def tried(folder: Path) -> tuple[str, ...]:
+    """What ptxas warns of for the kernel.cu in a folder, without its library: compiling for the host takes
+    longer than compiling the kernel. Raises what `build` raises."""
+    text, grants = without_registers((folder / SOURCE).read_text(encoding="utf-8"))
+    kept = _kept(arch_of(folder) + text)
+    with kept.lock:
+        if not kept.ptx:
+            kept.ptx, kept.grants = _compiled(folder), grants
+            return complaints(folder)
+    ptx = with_registers(kept.ptx, dict(zip(kept.grants, grants, strict=True)))
+    (folder / PTX).write_text(ptx, encoding="utf-8")
+    compile_to(folder / CUBIN, folder, FLAGS, code=PTX)
+    return complaints(folder)
+
+
+def without_registers(cuda: str) -> tuple[str, Sequence[Grant]]:
+    """CUDA without comments, with the grants of registers by number, and the grants. Equal ones have the same
+    number, so that what the compiler merges is the same."""
+    grants = dict[Grant, int]()
+
+    def numbered(found: re.Match[str]) -> str:
+        number = grants.setdefault((found[1], found[2]), len(grants))
+        return f"registers_{found[1]}rease<#{number}>"
+
+    return _IN_CUDA.sub(numbered, _COMMENT.sub("", cuda)), tuple(grants)
+
+
+def with_registers(ptx: str, instead: Mapping[Grant, Grant]) -> str:
+    """PTX with other grants of registers."""
+
+    def replaced(found: re.Match[str]) -> str:
+        way, count = instead.get((found[1], found[2]), (found[1], found[2]))
+        return f"setmaxnreg.{way}.sync.aligned.u32 {count}"
+
+    return _IN_PTX.sub(replaced, ptx)
+
+
+def _kept(key: str) -> _Kept:
+    with _ALL:
+        found = _KEPT.setdefault(key, _Kept())
+        _KEPT.move_to_end(key)
+        while len(_KEPT) > MOST:
+            _KEPT.popitem(last=False)
+        return found
+
+
+def _compiled(folder: Path) -> str:
+    """The PTX of the kernel.cu in a folder, of which ptxas has said what it warns of."""
+    with TemporaryDirectory() as made:
+        compile_to(folder / CUBIN, folder, (*FLAGS, "-keep", "-keep-dir", made))
+        kept = Path(made, PTX)
+        return kept.read_text(encoding="utf-8") if kept.exists() else ""
