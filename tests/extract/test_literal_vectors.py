@@ -101,6 +101,47 @@ def test_tiles_are_stored_in_whole_rows_where_warps_hold_columns(
     assert isinstance(exact["#rows"], Linear) == rows
 
 
+SCATTERED = """
+#rows = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [2, 2], order = [1, 0]}>
+#mma = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 4], instrShape = [16, 8]}>
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @f(%p: !tt.ptr<f16> {tt.divisibility = 16 : i32}, %n: i32) {
+    %x = arith.constant dense<1.000000e+00> : tensor<16x64xf16, #mma>
+    %row = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32, #ttg.slice<{dim = 1, parent = #rows}>>
+    %column = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32, #ttg.slice<{dim = 0, parent = #rows}>>
+    %down = tt.expand_dims %row {axis = 1 : i32} : tensor<16xi32, #ttg.slice<{dim = 1, parent = #rows}>> -> tensor<16x1xi32, #rows>
+    %across = tt.expand_dims %column {axis = 0 : i32} : tensor<64xi32, #ttg.slice<{dim = 0, parent = #rows}>> -> tensor<1x64xi32, #rows>
+    %most = tt.splat %n : i32 -> tensor<1x64xi32, #rows>
+    %inside = arith.cmpi slt, %across, %most : tensor<1x64xi32, #rows>
+    %mask = tt.broadcast %inside : tensor<1x64xi1, #rows> -> tensor<16x64xi1, #rows>
+    %pitch = tt.splat %n : i32 -> tensor<16x1xi32, #rows>
+    %first = arith.muli %down, %pitch : tensor<16x1xi32, #rows>
+    %begin = tt.broadcast %first : tensor<16x1xi32, #rows> -> tensor<16x64xi32, #rows>
+    %further = tt.broadcast %across : tensor<1x64xi32, #rows> -> tensor<16x64xi32, #rows>
+    %place = arith.addi %begin, %further : tensor<16x64xi32, #rows>
+    %base = tt.splat %p : !tt.ptr<f16> -> tensor<16x64x!tt.ptr<f16>, #rows>
+    %at = tt.addptr %base, %place : tensor<16x64x!tt.ptr<f16>, #rows>, tensor<16x64xi32, #rows>
+    %y = ttg.convert_layout %x : tensor<16x64xf16, #mma> -> tensor<16x64xf16, #rows>
+    tt.store %at, %y, %mask : tensor<16x64x!tt.ptr<f16>, #rows>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("divisor", "threads", "rows"),
+    [("", "[1, 32]", True), (" {tt.divisibility = 16 : i32}", "[1, 32]", False), ("", "[8, 4]", False)],
+)
+def test_tiles_that_are_stored_element_by_element_go_where_fewer_sectors_are_touched(
+    divisor: str, threads: str, rows: bool
+) -> None:
+    """A warp stores 32 neighbours of a row at once; as an MMA has them, four of each of eight rows."""
+    text = SCATTERED.replace("%n: i32)", f"%n: i32{divisor})").replace("[1, 32]", threads)
+    exact = literal_layouts(read(text, "scattered.ttgir")).encodings
+    assert isinstance(exact["#rows"], Linear) == rows
+
+
 def test_tiles_of_mmas_in_loops_are_stored_as_they_are_held() -> None:
     path = Path("tests/kernels/ttgir/spaced.sm90.ttgir")
     module = read(path.read_text(encoding="utf-8"), str(path))

@@ -2662,6 +2662,24 @@ def peeked_rows(
 
 
 @triton.jit
+def peeked_columns(q, k, o, rows, size, COUNT, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """The sum over blocks of q @ k[rows].T, where the number of each row is loaded one iteration ahead and may be
+    negative."""
+    row, d, place = tl.arange(0, 16), tl.arange(0, DIM), tl.arange(0, BLOCK)
+    x = tl.load(q + row[:, None] * DIM + d[None, :])
+    acc = tl.zeros([16, BLOCK], tl.float32)
+    number = tl.load(rows + place).to(tl.int64)
+    for i in range(0, COUNT, BLOCK):
+        now = number
+        if i + BLOCK < COUNT:
+            number = tl.load(rows + i + BLOCK + place).to(tl.int64)
+        now = (now + size) % size
+        y = tl.load(k + now[None, :] * DIM + d[:, None])
+        acc = tl.dot(x, y, acc)
+    tl.store(o + row[:, None] * BLOCK + place[None, :], acc)
+
+
+@triton.jit
 def confined(
     a, b, c, M, N, K, stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3486,6 +3504,10 @@ TWILL = {
     "halves": {**HALF, **SIZES, **TILE},
     "peeked": {**HALF, "pages": "*i32:16", **SIZES, **TILE, "num_warps": 4},
     "peeked_rows": {**HALF, "rows": "*i32:16", **SIZES, **TILE, "num_warps": 4},
+    "peeked_columns": {
+        **dict.fromkeys("qk", "*fp16:16"), "o": "*fp32:16", "rows": "*i32:16", "size": "i32", "COUNT": "i32:16", "DIM": 64,
+        "BLOCK": 64, "num_warps": 4,
+    },
     "confined": {**HALF, **SIZES, "stride": "i32:16", "BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 128, "num_warps": 4},
     "modulated": {**HALF, "weights": "*fp16:16", **SIZES, **TILE},
     "distant": {
@@ -4067,6 +4089,7 @@ VARIANTS = {
     "confined": ("confined", {}),
     "peeked": ("peeked", {}),
     "paged": ("paged", {}),
+    "peeked_columns": ("peeked_columns", {}),
     "astride": ("astride", {}),
     "bytewise": ("bytewise", {}),
     "marching": ("marching", {}),

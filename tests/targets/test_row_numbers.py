@@ -41,6 +41,23 @@ def test_each_lane_loads_the_numbers_of_one_row(few: bool) -> None:
     assert run.error < 1e-4
 
 
+def test_numbers_in_a_layout_of_one_dimension_are_those_of_columns_too() -> None:
+    """A vector that is carried to the next iteration, and then a row: each lane divides once."""
+    cuda = target("sm90").source(program("peeked_columns"))
+    assert not re.findall(r"cp_async<16>.*( % size|\*\()", cuda)
+    divided = re.findall(r"const int64_t (now\w+)_of_lane = .* % \w+", cuda)
+    assert divided
+    assert f"__shfl_sync(~0u, {divided[0]}_of_lane, " in cuda
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_such_columns_are_those_of_their_lanes() -> None:
+    made = program("peeked_columns")
+    run = check(made, loops("peeked_columns")[1], target("sm90").source(made), lambda what: None)
+    assert run.values
+    assert run.error < 1e-4
+
+
 def test_numbers_that_are_the_same_in_every_iteration_are_not_passed() -> None:
     """Addresses are kept instead."""
     assert "__shfl_sync" not in target("sm90").source(program("gathered_rows"))

@@ -62,8 +62,8 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
             {
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) {
-                    kept_b_64_inside[0] &= ~(uint32_t(!((((n_16 + int32_t(int32_t((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 2))) < N)))) << i_);
-                    kept_b_64_inside[1] &= ~(uint32_t(!((((n_16 + int32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 2 + 1)))) < N)))) << i_);
+                    kept_b_64_inside[0] &= ~(uint32_t(!((((n_16 + int32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8) * 2))) < N)))) << i_);
+                    kept_b_64_inside[1] &= ~(uint32_t(!((((n_16 + int32_t(int32_t((((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8) * 2 + 1)))) < N)))) << i_);
                 }
                 kept_b_64_full = __all_sync(~0u, (kept_b_64_inside[0] == ~0u) & (kept_b_64_inside[1] == ~0u));
             }
@@ -94,9 +94,9 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
                     }
                     {
                         const uint32_t to_ = channel_a_54_b_64.slot(count_a_54_b_64) + 2048;
-                        [[maybe_unused]] const uint32_t at_[1] = {to_ + ((thread.warp % 2) * 8 + thread.lane % 8) * 128 + (((thread.warp / 2) * 4 + (thread.lane / 8) % 4) * 4 % 128 ^ (((thread.warp % 2) * 8 + thread.lane % 8) * 128 >> 3 & 112))};
-                        __half* from0_ = w + int32_t(((0 + int32_t(((thread.warp % 2) * 8 + thread.lane % 8))) * 3));
-                        __half* from1_ = w + int32_t(((0 + int32_t(((thread.warp % 2) * 8 + thread.lane % 8))) * 3));
+                        [[maybe_unused]] const uint32_t at_[1] = {to_ + (thread.lane % 16) * 128 + ((thread.warp * 2 + (thread.lane / 16) % 2) * 4 % 128 ^ ((thread.lane % 16) * 128 >> 3 & 112))};
+                        __half* from0_ = w + int32_t(((0 + int32_t((thread.lane % 16))) * 3));
+                        __half* from1_ = w + int32_t(((0 + int32_t((thread.lane % 16))) * 3));
                         #pragma unroll
                         for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
                             uint32_t read_[4][2];
@@ -104,15 +104,15 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 4; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, ((n_16 + int32_t(int32_t((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 2))) * K) * 3));
-                                    read_[u_][1] = load_global<2>(advanced(from1_, ((n_16 + int32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 2 + 1)))) * K) * 3));
+                                    read_[u_][0] = load_global<2>(advanced(from0_, ((n_16 + int32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8) * 2))) * K) * 3));
+                                    read_[u_][1] = load_global<2>(advanced(from1_, ((n_16 + int32_t(int32_t((((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8) * 2 + 1)))) * K) * 3));
                                 }
                             } else {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 4; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, ((n_16 + int32_t(int32_t((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 2))) * K) * 3), (kept_b_64_inside[0] >> i_ & 1) && ((0 + int32_t(((thread.warp % 2) * 8 + thread.lane % 8))) < K), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from1_, ((n_16 + int32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 2 + 1)))) * K) * 3), (kept_b_64_inside[1] >> i_ & 1) && ((0 + int32_t(((thread.warp % 2) * 8 + thread.lane % 8))) < K), 0x0u);
+                                    read_[u_][0] = load_global<2>(advanced(from0_, ((n_16 + int32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8) * 2))) * K) * 3), (kept_b_64_inside[0] >> i_ & 1) && ((0 + int32_t((thread.lane % 16))) < K), 0x0u);
+                                    read_[u_][1] = load_global<2>(advanced(from1_, ((n_16 + int32_t(int32_t((((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8) * 2 + 1)))) * K) * 3), (kept_b_64_inside[1] >> i_ & 1) && ((0 + int32_t((thread.lane % 16))) < K), 0x0u);
                                 }
                             }
                             #pragma unroll
@@ -157,9 +157,9 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
                         }
                         {
                             const uint32_t to_ = channel_a_54_b_64.slot(position_a_54_b_64) + 2048;
-                            [[maybe_unused]] const uint32_t at_[1] = {to_ + ((thread.warp % 2) * 8 + thread.lane % 8) * 128 + (((thread.warp / 2) * 4 + (thread.lane / 8) % 4) * 4 % 128 ^ (((thread.warp % 2) * 8 + thread.lane % 8) * 128 >> 3 & 112))};
-                            __half* from0_ = w + int32_t((((i * 16) + int32_t(((thread.warp % 2) * 8 + thread.lane % 8))) * 3));
-                            __half* from1_ = w + int32_t((((i * 16) + int32_t(((thread.warp % 2) * 8 + thread.lane % 8))) * 3));
+                            [[maybe_unused]] const uint32_t at_[1] = {to_ + (thread.lane % 16) * 128 + ((thread.warp * 2 + (thread.lane / 16) % 2) * 4 % 128 ^ ((thread.lane % 16) * 128 >> 3 & 112))};
+                            __half* from0_ = w + int32_t((((i * 16) + int32_t((thread.lane % 16))) * 3));
+                            __half* from1_ = w + int32_t((((i * 16) + int32_t((thread.lane % 16))) * 3));
                             #pragma unroll
                             for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
                                 uint32_t read_[4][2];
@@ -167,15 +167,15 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
                                     #pragma unroll
                                     for (uint32_t u_ = 0; u_ < 4; ++u_) {
                                         [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                        read_[u_][0] = load_global<2>(advanced(from0_, ((n_16 + int32_t(int32_t((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 2))) * K) * 3));
-                                        read_[u_][1] = load_global<2>(advanced(from1_, ((n_16 + int32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 2 + 1)))) * K) * 3));
+                                        read_[u_][0] = load_global<2>(advanced(from0_, ((n_16 + int32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8) * 2))) * K) * 3));
+                                        read_[u_][1] = load_global<2>(advanced(from1_, ((n_16 + int32_t(int32_t((((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8) * 2 + 1)))) * K) * 3));
                                     }
                                 } else {
                                     #pragma unroll
                                     for (uint32_t u_ = 0; u_ < 4; ++u_) {
                                         [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                        read_[u_][0] = load_global<2>(advanced(from0_, ((n_16 + int32_t(int32_t((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 2))) * K) * 3), (kept_b_64_inside[0] >> i_ & 1) && (((i * 16) + int32_t(((thread.warp % 2) * 8 + thread.lane % 8))) < K), 0x0u);
-                                        read_[u_][1] = load_global<2>(advanced(from1_, ((n_16 + int32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 2 + 1)))) * K) * 3), (kept_b_64_inside[1] >> i_ & 1) && (((i * 16) + int32_t(((thread.warp % 2) * 8 + thread.lane % 8))) < K), 0x0u);
+                                        read_[u_][0] = load_global<2>(advanced(from0_, ((n_16 + int32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8) * 2))) * K) * 3), (kept_b_64_inside[0] >> i_ & 1) && (((i * 16) + int32_t((thread.lane % 16))) < K), 0x0u);
+                                        read_[u_][1] = load_global<2>(advanced(from1_, ((n_16 + int32_t(int32_t((((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8) * 2 + 1)))) * K) * 3), (kept_b_64_inside[1] >> i_ & 1) && (((i * 16) + int32_t((thread.lane % 16))) < K), 0x0u);
                                     }
                                 }
                                 #pragma unroll

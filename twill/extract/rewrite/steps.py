@@ -30,6 +30,7 @@ from twill.extract.rewrite.loads_as_read import loaded_as_read
 from twill.extract.rewrite.narrow_exchanges import narrowed
 from twill.extract.rewrite.narrow_extremes import extremes_narrowed
 from twill.extract.rewrite.narrow_modules import WARPS, widened
+from twill.extract.rewrite.narrow_operands import operands_narrowed
 from twill.extract.rewrite.own_offsets import own_offsets
 from twill.extract.rewrite.pointer_offsets import pointer_offsets
 from twill.extract.rewrite.predication import predicated
@@ -80,6 +81,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         extremes_narrowed,
         exchanged_once,
         # MMAs
+        operands_narrowed,
         carried_as_computed,
         staged_operands,
         partial(widened, warps=warps or WARPS),

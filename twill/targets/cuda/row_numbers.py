@@ -94,12 +94,15 @@ class Passed:
         name, lane = (f"{scope.name(value)}{ending}" for ending in ("of_i_", OF_LANE.removeprefix("_")))
         copied, axis = self.rows.point.at[self.rows.axis], self.rows.axis
         at = ("0", self.rows.lane) if axis else (self.rows.lane, "0")
+        if not _runs_along(value, axis):  # each element is found by its number
+            axis, at = 0, (self.rows.lane, self.rows.lane)
         self.loaded.append(f"const {kind} {lane} = {own(replace(self.rows.point, at=at))};")
         self.taken.append(f"const {kind} {name} = __shfl_sync(~0u, {lane}, {self.rows.source});")
+        copies, lanes = ((one, f"int32_t({one})") for one in (copied, self.rows.lane))
 
         def elements(one: AnyPoint) -> str:
             found = one.at[axis] if isinstance(one, Point) and one.at else None
-            return name if found == copied else lane if found == self.rows.lane else own(one)
+            return name if found in copies else lane if found in lanes else own(one)
 
         return elements
 
@@ -157,13 +160,17 @@ def _of_rows(value: Value, rows: Rows) -> bool:
     kind = value.type
     if not isinstance(kind, Tensor) or element(kind) not in _INTEGERS or prod(kind.shape) != rows.size:
         return False
-    if not rows.source:
-        return len(kind.shape) == 1
+    return len(kind.shape) == 1 or (bool(rows.source) and _runs_along(value, rows.axis))
+
+
+def _runs_along(value: Value, axis: int) -> bool:
+    """Whether a vector runs along an axis of a tile. (One in a layout of one dimension is taken for rows,
+    also where it becomes one of columns.)"""
+    assert isinstance(value.type, Tensor)
     try:
-        along = axes(kind)
+        return axes(value.type) == (axis,)
     except ValueError:
         return False
-    return along == (rows.axis,)
 
 
 def told_apart(
