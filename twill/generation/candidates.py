@@ -39,6 +39,7 @@ from twill.generation.given import divided_waits, fitting, given, matching, refu
 from twill.generation.independent import independent
 from twill.generation.loop_nest import LEAST, NoScheduleError
 from twill.generation.multistage import FEWEST, as_written, multistage, without_copies
+from twill.generation.part_of_sm import taken
 from twill.generation.refusals import refusals
 from twill.generation.subtiles import COUNT, GAIN, MORE_WARPS, better, divided, note
 from twill.generation.subtiles import searched as of_both_forms
@@ -339,6 +340,13 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
         several = stated.groups is None or stated.groups > FEWEST
         return cases(replace(stated, groups=FEWEST)) if several else found
 
+    def in_part(blocks: int) -> Sequence[Case]:
+        machine = found[0].machine
+        if machine is None or machine.residency is None:
+            return found
+        most = machine.limits.shared if stated.shared is None else stated.shared
+        return cases(replace(stated, shared=most - taken(machine, blocks)))
+
     def wide() -> Sequence[Case]:
         return cases(replace(stated, groups=FEWEST, warps=MORE_WARPS)) if inputs.warps is None else ()
 
@@ -347,7 +355,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     one = (
         attempt(tuple(map(session.as_kept, found)), 1)
         if session.kept
-        else fastest(found, attempt, session.slowest, lowering.most_blocks, one_group)
+        else fastest(found, attempt, session.slowest, lowering.most_blocks, one_group, in_part)
     )
     several = one.several
     if not session.kept:
