@@ -22,7 +22,7 @@ from twill.generation.generate import Check, files, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
 from twill.generation.kept_remedies import Remedy, load, place, save
 from twill.generation.kept_searches import kept
-from twill.generation.more_blocks import in_more_blocks, loaded
+from twill.generation.more_blocks import LEAST_GIVEN, in_more_blocks, loaded
 from twill.generation.retries import FEWEST_GROUPS, LONGEST, ON_AN_SM, Retry, keeps_little, retries, starved
 from twill.generation.spills import (
     COST_OF_LITTLE,
@@ -171,7 +171,7 @@ def _loading_in_more_blocks(made: Generated, most: int, lowering: Lowering) -> G
     if made.loading is None:
         return None
     given, before = made.loading.program.launch.entry_registers, time_of_sm(made)
-    found = in_more_blocks(Compiled(made.loading, ()), given, most, lowering, slower=before)
+    found = in_more_blocks(Compiled(made.loading, ()), given, most, lowering, before, LEAST_GIVEN)
     if found is None:
         return None
     blocks, after = found.made.program.launch.blocks, time_of_sm(found.made)
