@@ -45,8 +45,8 @@ from twill.targets import target
 from twill.warp.channels import constant_trips
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import read
-from twill.warp.skipped import flagged, skipped
 from twill.warp.residency import of_programs
+from twill.warp.skipped import flagged, skipped
 from twill.warp.tasks import Scheduled
 
 CLEARLY = 1.04
@@ -300,8 +300,7 @@ def recurrent(one: Attempt) -> bool:
     with a group that loads, 0.362 and 0.451 ms, are 1.25 times as fast.)"""
     code = read(one.program.module, one.program.function)
     return not short_loops(one) and any(
-        _through_mmas(loop.problem)
-        and not of_programs(code, loop.loop.op.operands[:3], loaded=False)
+        _through_mmas(loop.problem) and not of_programs(code, loop.loop.op.operands[:3], loaded=False)
         for loop in one.loops
     )
 
