@@ -17,6 +17,7 @@ from twill.diagnostics import DefectError, TwillError
 from twill.engine.clock import own_clock
 from twill.generation.alike import carried, shape
 from twill.generation.attempts import (
+    PASSES,
     Attempt,
     computing,
     divided_in_vain,
@@ -173,7 +174,8 @@ def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
 
 def _sub_tiles_alone(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
     """The kernel with sub-tiles where whole tiles are proven to take too long beside them; else nothing. What
-    is searched for that is not searched again. Loops that are known to be short have no such proof: their
+    is searched for that is not searched again. Nor where their groups wait for each other, so that they take
+    longer than the schedules that the proof is of. Loops that are known to be short have no such proof: their
     iterations hardly overlap, and intervals say little. (Sparse VideoGen's _euclid_assign_kernel on an H200,
     two iterations: intervals of 3890 with sub-tiles and 4776 without, which compute a row of norms once
     rather than for each sub-tile; 0.457 and 0.415 ms.)"""
@@ -198,7 +200,9 @@ def _sub_tiles_alone(inputs: Inputs, session: _Session) -> tuple[Generated, ...]
     if found is None or not found.alone:
         return ()
     made = _alternative(replace(inputs, subtile=COUNT), session)
-    return () if made is None else (noted(replace(made, form=DIVIDED), found.note),)
+    if made is None or pace_of_sm(made) > PASSES * found.cycles:
+        return ()
+    return (noted(replace(made, form=DIVIDED), found.note),)
 
 
 def _short(case: Case) -> bool:
