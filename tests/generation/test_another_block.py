@@ -75,6 +75,39 @@ def test_another_block_where_the_sm_is_idle(monkeypatch: pytest.MonkeyPatch) -> 
     assert 3 * 32 * 4 * after.registers_per_thread <= before.registers_total
 
 
+@pytest.mark.parametrize("fewer", [True, False])
+def test_loads_run_ahead_as_far_as_a_part_of_an_sm_holds(
+    monkeypatch: pytest.MonkeyPatch, fewer: bool
+) -> None:
+    """The loops are stated again where a part holds less, and keep the limits of the part."""
+    inputs, tried = Inputs(KERNEL, arch="sm90"), list[Case]()
+    found = cases(inputs)
+    tiles = sum(2 * value.shared for value in found[0].problem.values)
+    if fewer:
+        found = tuple(replace(one, problem=_with_memory(one.problem, tiles)) for one in found)
+    first = more_blocks(lowered(found), 2)
+    waiting(monkeypatch, first, IDLE)
+
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
+        tried.extend(given)
+        return first if len(tried) == 1 else more_blocks(first, 4)
+
+    def in_part(blocks: int) -> Sequence[Case]:
+        assert blocks == 3
+        loads = [op.id for op in found[0].problem.operations if op.streaming]
+        return cases(replace(inputs, ahead=tuple((load, 0) for load in loads)))
+
+    assert fastest(found, attempt, in_part=in_part).program.resident_blocks == 4
+    before, after = (case.problem for case in tried)
+    assert after.limits.shared < before.limits.shared
+    assert any(op.streaming for op in before.operations)
+    assert any(op.streaming for op in after.operations) != fewer
+
+
+def _with_memory(problem: Problem, shared: int) -> Problem:
+    return replace(problem, limits=replace(problem.limits, shared=shared))
+
+
 @pytest.mark.parametrize("blocks", [2, None])
 def test_the_first_schedule_where_no_other_block_helps(
     monkeypatch: pytest.MonkeyPatch, blocks: int | None

@@ -63,6 +63,17 @@ def test_limits_of_one_of_several_thread_blocks() -> None:
         assert made.blocks == blocks
 
 
+def test_a_part_that_holds_no_further_tile_of_any_load() -> None:
+    made = Inputs(HOPPER, subtile=1, divide_waits=False)
+    (case,) = cases(made)
+    loads = [op.id for op in case.problem.operations if op.streaming]
+    (other,) = cases(replace(made, ahead=tuple((load, 0) for load in loads)))
+    assert other.machine
+    part = limited(other, other.machine, 2, 3, 128)
+    found = as_made(Inputs(HOPPER), of(part.problem), cases)
+    assert (found.case.problem, found.blocks) == (part.problem, 2)
+
+
 @pytest.mark.parametrize("change", [{"shared": -1}, {"registers_total": -8}, {"groups": 1}])
 def test_other_limits_are_not_those_of_a_part(change: dict[str, int]) -> None:
     """Less of something that no number of thread blocks leaves, or more groups than there are."""

@@ -7,7 +7,7 @@ import pytest
 from tests.generation.test_multistage import _generated
 from tests.kernels.programs import changed, loops, program
 from twill.generation.generated import Generated
-from twill.generation.more_blocks import in_more_blocks, loaded
+from twill.generation.more_blocks import LEAST_GIVEN, LEAST_USED, in_more_blocks, loaded
 from twill.generation.retries import keeps_little
 from twill.generation.spills import Compiled, least_spilled
 from twill.inputs import Inputs
@@ -29,6 +29,7 @@ def tried(
     slower: float = 1e10,
     made: Generated | None = None,
     waits: bool = True,
+    part: float = LEAST_USED,
 ) -> Compiled | None:
     """For a kernel of which ptxas used so many registers, and which spills with less than `least`, little
     with `few` at least; thread blocks hide what others wait for where there is a `gain`. Otherwise than where
@@ -51,7 +52,7 @@ def tried(
     monkeypatch.setattr("twill.generation.more_blocks.pace_of_sm", pace)
     monkeypatch.setattr("twill.generation.more_blocks.trips_if_short", not_short)
     monkeypatch.setattr("twill.generation.more_blocks.time_of_sm", waiting)
-    return in_more_blocks(Compiled(made or _few(), ()), used, most, Options(), slower)
+    return in_more_blocks(Compiled(made or _few(), ()), used, most, Options(), slower, part)
 
 
 def _few(shared: int = 0) -> Generated:
@@ -73,6 +74,13 @@ def test_as_many_blocks_as_spill_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_not_where_ptxas_spills_or_has_far_fewer_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tried(monkeypatch, used=112, least=104) is None
     assert tried(monkeypatch, used=168, least=0) is None
+
+
+@pytest.mark.parametrize(("part", "found"), [(LEAST_USED, False), (LEAST_GIVEN, True)])
+def test_half_of_the_registers_that_a_schedule_counts(
+    monkeypatch: pytest.MonkeyPatch, part: float, found: bool
+) -> None:
+    assert (tried(monkeypatch, used=192, least=96, part=part) is not None) == found
 
 
 @pytest.mark.parametrize(("gain", "blocks"), [(True, 11), (False, 10)])

@@ -17,7 +17,15 @@ from twill.generation.attempts import Attempt, short_loops
 from twill.generation.candidates import candidates
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.loop_nest import NoScheduleError
-from twill.generation.multistage import CLEARLY, GAINED, RESERVE, TIGHT, as_written, multistage
+from twill.generation.multistage import (
+    CLEARLY,
+    GAINED,
+    RESERVE,
+    TIGHT,
+    as_written,
+    multistage,
+    recurrent,
+)
 from twill.generation.spills import Compiled, least_spilled
 from twill.inputs import Case, Inputs, cases
 from twill.ir.loop import Loop
@@ -176,6 +184,21 @@ def test_more_blocks_hide_nothing_where_iterations_wait_for_each_other(
     written = (lambda: ()) if not narrow else (lambda: _cases(kernel))
     as_fast_alone = narrow and alone == 1.0
     assert (multistage(first, lambda given: other, written) is not first) == (taken or as_fast_alone)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "walks"), [(SMALL, True), ("scored", True), ("split", False), (SHORT, False)]
+)
+def test_programs_that_divide_what_a_loop_walks_along_are_many(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, walks: bool
+) -> None:
+    """A loop that begins or ends by the index of its program, not one whose end is loaded."""
+
+    def through_mmas(problem: Problem) -> bool:
+        return True
+
+    monkeypatch.setattr("twill.generation.multistage._through_mmas", through_mmas)
+    assert recurrent(Attempt((), program(kernel), loops(kernel)[1], {}, {})) == walks
 
 
 def test_each_short_loop_counts_its_own_iterations() -> None:

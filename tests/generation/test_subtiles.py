@@ -208,6 +208,27 @@ def test_whole_tiles_are_not_generated_where_they_are_refuted(monkeypatch: pytes
     assert generate(GEMM, OPTIONS).subtile == 1
 
 
+@pytest.mark.parametrize(("trips", "proven"), [(2, False), (None, True), (8, True)])
+def test_whole_tiles_of_short_loops_are_not_refuted(
+    monkeypatch: pytest.MonkeyPatch, trips: int | None, proven: bool
+) -> None:
+    """Their iterations hardly overlap, so that intervals prove nothing of them."""
+    found, asked = cases(replace(GEMM, subtile=1)), list[object]()
+
+    def short(inputs: Inputs) -> tuple[Case, ...]:
+        return tuple(replace(one, loop=one.loop and replace(one.loop, most_trips=trips)) for one in found)
+
+    def both(*given: object) -> Searched:
+        asked.append(given)
+        return Searched(None, ())
+
+    monkeypatch.setattr(module, "cases", short)
+    monkeypatch.setattr(module, "of_both_forms", both)
+    session = module._Session(OPTIONS, lambda name, event: None, module.solved, {}, [])  # pyright: ignore
+    assert module._sub_tiles_alone(GEMM, session) == ()  # pyright: ignore
+    assert bool(asked) == proven
+
+
 def test_sub_tiles_are_taken_where_whole_tiles_spill(
     monkeypatch: pytest.MonkeyPatch, gemm: Generated
 ) -> None:

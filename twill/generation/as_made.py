@@ -88,10 +88,12 @@ def _forms(inputs: Inputs, result: Result) -> Iterator[Inputs]:
 
 
 def _ahead(problem: Problem) -> tuple[tuple[str, int], ...]:
-    """How many iterations the loads of a problem may run ahead, where that is not the same for all."""
+    """How many iterations the loads of a problem may run ahead, where some may not, or not as many as
+    others."""
     loads = [value for value in problem.values if value.shared and problem.operation(value.src).variable]
     found = tuple((value.src, value.slots) for value in loads)
-    return found if len({count for _, count in found}) > 1 else ()
+    counts = {count for _, count in found}
+    return found if 0 in counts or len(counts) > 1 else ()
 
 
 def _walks(inputs: Inputs) -> Iterator[Inputs]:

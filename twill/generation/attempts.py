@@ -113,6 +113,10 @@ OneGroup = Callable[[], Sequence[Case]]
 """The loops as they are stated for one group that computes: operations that no other group may have are one,
 where the order of their parts would need more registers."""
 
+InPart = Callable[[int], Sequence[Case]]
+"""The loops as they are stated for one of so many thread blocks on an SM: loads of which its shared memory
+does not hold a further tile do not run ahead."""
+
 Solving = Callable[[Sequence[Case], int], Attempt]
 """Schedules loops and lowers them for so many thread blocks on an SM (`warp.plan.Options.room`). Raises
 TwillError."""
@@ -124,6 +128,7 @@ def fastest(
     slowest: float = inf,
     most_blocks: int = MOST_BLOCKS,
     one_group: OneGroup | None = None,
+    in_part: InPart | None = None,
 ) -> Attempt:
     """The schedules whose program is predicted to be fastest: of every implementation, with a group of its
     own for updates of accumulators where other groups have too much to do, with waits inside of elementwise
@@ -162,7 +167,7 @@ def fastest(
         best = _faster(best, tuple(_implemented(case, name) for case in best[0].cases), attempt)
     if best[0] is not first:
         return _with_note(*best, alone, what)
-    return first if moved or names else _with_more_blocks(first, attempt, most_blocks, one_group)
+    return first if moved or names else _with_more_blocks(first, attempt, most_blocks, one_group, in_part)
 
 
 def _faster(
@@ -227,7 +232,11 @@ def _least_of_block(case: Case) -> float:
 
 
 def _with_more_blocks(
-    first: Attempt, attempt: Solving, most: int, one_group: OneGroup | None = None
+    first: Attempt,
+    attempt: Solving,
+    most: int,
+    one_group: OneGroup | None = None,
+    in_part: InPart | None = None,
 ) -> Attempt:
     """The attempt, or one whose schedules leave room on an SM for more thread blocks: with one group that
     computes in each, where groups that pass tiles to each other are late for that and it is predicted to be
@@ -245,7 +254,7 @@ def _with_more_blocks(
         best = _without_division(apart, trips)
     if best[0] is first and not full and leaves_idle(first, residency) and not _paced_by_l2(first, residency):
         best = (first, now / residency.idle)
-        if another := _for_blocks(first, residency, first.program.resident_blocks + 1):
+        if another := _for_blocks(first, residency, first.program.resident_blocks + 1, in_part):
             best = _faster(best, another, attempt, Attempt.of_sm)
     if best[0] is first and not full and divided_in_vain(first, residency):
         best = _alone_in_fewer(apart, now)
@@ -404,9 +413,12 @@ def mmas_of_warps_alone(one: Attempt) -> bool:
     return "dot" in roles and "wgmma" not in roles
 
 
-def _for_blocks(first: Attempt, residency: Residency, blocks: int) -> tuple[Case, ...] | None:
-    """The loops with the limits of so many thread blocks on an SM, and no more groups than they have; None
-    where a schedule is not looked for with so few registers."""
+def _for_blocks(
+    first: Attempt, residency: Residency, blocks: int, in_part: InPart | None = None
+) -> tuple[Case, ...] | None:
+    """The loops with the limits of so many thread blocks on an SM, and no more groups than they have, stated
+    again where these hold less than the loads that run ahead; None where a schedule is not looked for with so
+    few registers."""
     machine, granted = first.loops[0].machine, thread_block.granted(first.loops)
     wide = [group for group in granted if not thread_block.only_moves(group)]
     if not wide:
@@ -417,7 +429,25 @@ def _for_blocks(first: Attempt, residency: Residency, blocks: int) -> tuple[Case
     registers = int(residency.used * own) // limits.register_step * limits.register_step
     if registers < residency.fewest * max(group.registers for group in wide):
         return None
-    return _limited(first, blocks, len(granted), registers)
+    found = _limited(first, blocks, len(granted), registers)
+    if in_part is None or all(_ahead(case.problem) <= case.problem.limits.shared for case in found):
+        return found
+    return _stated_again(found, in_part(blocks))
+
+
+def _stated_again(found: Sequence[Case], stated: Sequence[Case]) -> tuple[Case, ...]:
+    """The loops as `stated`, within the limits that they have; as they are where they are of another form."""
+    if [_operations(case) for case in stated] != [_operations(case) for case in found]:
+        return tuple(found)
+    return tuple(
+        replace(other, problem=replace(other.problem, limits=case.problem.limits), aligned=case.aligned)
+        for case, other in zip(found, stated, strict=True)
+    )
+
+
+def _ahead(problem: Problem) -> int:
+    """Bytes of shared memory for what a loop has there, with the tiles that its loads run ahead."""
+    return sum((1 + value.slots) * value.shared for value in problem.values)
 
 
 def _each_alone(
@@ -444,12 +474,12 @@ def _each_alone(
 def for_one_group(first: Attempt, one_group: OneGroup | None) -> tuple[Case, ...]:
     """The loops of an attempt, those of other operations as they are stated for one group that computes."""
     stated = one_group() if one_group else first.cases
-
-    def operations(case: Case) -> list[str]:
-        return [op.id for op in case.problem.operations]
-
     pairs = zip(first.cases, stated, strict=True)
-    return tuple(other if operations(case) != operations(other) else case for case, other in pairs)
+    return tuple(other if _operations(case) != _operations(other) else case for case, other in pairs)
+
+
+def _operations(case: Case) -> list[str]:
+    return [op.id for op in case.problem.operations]
 
 
 def computing(first: Attempt) -> int:

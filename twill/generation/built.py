@@ -15,14 +15,14 @@ from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.engine.clock import own_clock
 from twill.generation import forms
-from twill.generation.attempts import time_of_sm
+from twill.generation.attempts import time_of_sm, trips_if_short
 from twill.generation.candidates import Solve, solved
 from twill.generation.checked_build import check_beside_build, library, warnings
 from twill.generation.generate import Check, files, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
 from twill.generation.kept_remedies import Remedy, load, place, save
 from twill.generation.kept_searches import kept
-from twill.generation.more_blocks import in_more_blocks, loaded
+from twill.generation.more_blocks import LEAST_GIVEN, LEAST_USED, in_more_blocks, loaded
 from twill.generation.retries import FEWEST_GROUPS, LONGEST, ON_AN_SM, Retry, keeps_little, retries, starved
 from twill.generation.spills import (
     COST_OF_LITTLE,
@@ -173,7 +173,8 @@ def _loading_in_more_blocks(made: Generated, most: int, lowering: Lowering) -> G
     if made.loading is None:
         return None
     given, before = made.loading.program.launch.entry_registers, time_of_sm(made)
-    found = in_more_blocks(Compiled(made.loading, ()), given, most, lowering, slower=before)
+    least = LEAST_GIVEN if trips_if_short(made.program, made.loops) else LEAST_USED
+    found = in_more_blocks(Compiled(made.loading, ()), given, most, lowering, before, least)
     if found is None:
         return None
     blocks, after = found.made.program.launch.blocks, time_of_sm(found.made)
@@ -353,7 +354,7 @@ def _best_retry(
         if built is None:
             continue
         built = roomy(built)
-        pace = pace_of_sm(built.made)
+        pace = retry.counted * pace_of_sm(built.made)
         if spills_little(built) and _far_less(built, first):
             found.append((COST_OF_LITTLE * pace, built))
         elif built.said:

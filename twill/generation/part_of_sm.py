@@ -17,15 +17,22 @@ def limited(case: Case, machine: Machine, blocks: int, groups: int, registers: i
     """The loop with the shared memory of one of so many thread blocks on an SM, and no more groups and
     registers of a thread than given; `machine` has a residency."""
     assert machine.residency is not None
-    most, given = machine.limits.shared, case.problem.limits
-    taken = most - shared_bytes(machine, blocks, most) + machine.residency.aligned
+    given = case.problem.limits
     own = replace(
         given,
         groups=groups,
         registers_per_thread=min(registers, given.registers_per_thread),
-        shared=given.shared - taken,
+        shared=given.shared - taken(machine, blocks),
     )
     return replace(case, problem=replace(case.problem, limits=own), aligned=machine.residency.aligned)
+
+
+def taken(machine: Machine, blocks: int) -> int:
+    """Bytes of shared memory that one of so many thread blocks on an SM has less than one alone; `machine`
+    has a residency."""
+    assert machine.residency is not None
+    most = machine.limits.shared
+    return most - shared_bytes(machine, blocks, most) + machine.residency.aligned
 
 
 def limited_as(case: Case, stated: Limits) -> tuple[Case, int] | None:

@@ -59,6 +59,8 @@ class Searched:
     note: str = ""
     alone: bool = False
     """The other form was not searched: it is proven to be slower."""
+    cycles: float = inf
+    """Of an iteration of each loop, by these schedules, where the other form is proven to be slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,8 @@ def _sub_tiles_first(
     sure = all(result.status == "optimal" for result in compress(divided, search.counted))
     fast = _fast(whole, taken, search) if _bounded(parts) < taken < inf else Unknown()
     if taken < inf and not isinstance(fast, tuple) and (sure or isinstance(fast, Refuted)):
-        return Searched(COUNT, divided, note(taken, inf, within=_within(taken)), alone=True)
+        said = note(taken, inf, within=_within(taken))
+        return Searched(COUNT, divided, said, alone=True, cycles=taken)
     known = list(map(_from, known, fast)) if isinstance(fast, tuple) else known
     results = search.solved(whole, known, search.options.time_limit)
     return _taken(results, divided, search.counted)

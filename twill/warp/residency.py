@@ -141,12 +141,13 @@ def persistent(code: Code, loops: Sequence[Scheduled], *, nested: bool = True) -
     )
     axes = {str(op.attributes["axis"]) for op in code.ops.values() if op.name == "tt.get_program_id"}
     of_all = len(axes) < 2
-    walks = (of_all if role(op) == "while" else _of_programs(code, op.operands[:3]) for op in around)
+    walks = (of_all if role(op) == "while" else of_programs(code, op.operands[:3]) for op in around)
     return any(nested or one for one in walks)
 
 
-def _of_programs(code: Code, values: Iterable[Value]) -> bool:
-    """Whether numbers follow from the index of a program, or from how many there are."""
+def of_programs(code: Code, values: Iterable[Value], *, loaded: bool = True) -> bool:
+    """Whether numbers follow from the index of a program, or from how many there are; `loaded`: also where
+    they are loaded from an address that does."""
     waiting, seen = list(values), set[int]()
     while waiting:
         value = waiting.pop()
@@ -156,6 +157,8 @@ def _of_programs(code: Code, values: Iterable[Value]) -> bool:
         maker = code.maker(value)
         if maker is not None and maker.name in PROGRAMS:
             return True
+        if maker is not None and role(maker) == "pointer_load" and not loaded:
+            continue
         waiting += maker.operands if maker is not None else code.carried.get(value.id, ())
     return False
 
