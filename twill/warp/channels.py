@@ -139,14 +139,14 @@ def _load_channels(
     loads = [task for task in tasks if any(code.loads(code.ops[index]) for index in task.ops)]
     facts = [_load_facts(code, task, tasks, multistage) for task in loads]
     for members in _sharing([(groups, mmas, code.copied(value)) for value, groups, mmas in facts]):
-        nodes = [loads[i].id for i in members]
         values = [facts[i][0] for i in members]
         if not facts[members[0]][1]:
             continue
         first = loads[members[0]]
         consumers = tuple(sorted(facts[members[0]][1]))
-        live = 1 if multistage else max(_slots_live(scheduled, one) for one in nodes)
-        depth = 1 if multistage else max(_slots_needed(scheduled, one) for one in nodes)
+        reads = [(loads[i], _readers(tasks, facts[i][0])) for i in members]
+        live = 1 if multistage else max(_slots_live(scheduled, *one) for one in reads)
+        depth = 1 if multistage else max(_slots_needed(scheduled, *one) for one in reads)
         name = "_".join(code.names[value.id] for value in values)
         filled_by = "cp_async" if code.copied(values[0]) else "tma"
         releasing = _releasing(code, [reader for value in values for reader in _readers(tasks, value)])
@@ -218,18 +218,20 @@ def _sharing(facts: Sequence[tuple[frozenset[int], frozenset[str], bool]]) -> li
     return sorted(sets)
 
 
-def _slots_needed(scheduled: Scheduled, node: str) -> int:
-    """Slots that the schedule gives a node's value; at least as many as its iterations overlap."""
-    held = {value.id for value in scheduled.problem.values if value.src == node}
+def _slots_needed(scheduled: Scheduled, task: Task, readers: Sequence[tuple[Task, Leaf]]) -> int:
+    """Slots that the schedule gives what a task makes; at least as many as its iterations overlap."""
+    held = {value.id for value in scheduled.problem.values if value.src == task.id}
     given = [p.slots for p in scheduled.solution.allocations if p.value in held]
-    return max([_slots_live(scheduled, node), *given])
+    return max([_slots_live(scheduled, task, readers), *given])
 
 
-def _slots_live(scheduled: Scheduled, node: str) -> int:
-    """As many slots as iterations of a node's value overlap; one more where a slot would be released at the
-    moment when the group that releases it waits for it to be filled again: a group waits first."""
-    held = [value for value in scheduled.problem.values if value.src == node]
-    interval, begin = scheduled.solution.interval, scheduled.start(node)
+def _slots_live(scheduled: Scheduled, task: Task, readers: Sequence[tuple[Task, Leaf]]) -> int:
+    """As many slots as iterations of a value overlap; one more where a slot would be released at the moment
+    when the group that releases it waits for it to be filled again: a group waits first."""
+    held = [value for value in scheduled.problem.values if value.src == task.id]
+    if not held:
+        return _slots_until(scheduled, task, readers)
+    interval, begin = scheduled.solution.interval, scheduled.start(task.id)
     uses = [use for value in held for use in value.uses]
     spans = [(scheduled.start(use.op) + use.distance * interval - begin, use.hold) for use in uses]
     return max(
@@ -237,11 +239,11 @@ def _slots_live(scheduled: Scheduled, node: str) -> int:
     )
 
 
-def _slots_until(scheduled: Scheduled, task: Task, readers: Iterable[tuple[Task, Leaf]]) -> int:
+def _slots_until(scheduled: Scheduled, task: Task, readers: Sequence[tuple[Task, Leaf]]) -> int:
     """Slots of a value that the problem does not count, a scalar: one for each iteration whose readers have
     not begun when it is filled again."""
     ends = (reader.start + scheduled.problem.operation(reader.id).issue for reader, _ in readers)
-    return max(-(-(end - task.start) // scheduled.solution.interval) for end in ends)
+    return max([1, *(-(-(end - task.start) // scheduled.solution.interval) for end in ends)])
 
 
 def _tile_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> Iterable[ChannelPlan]:
@@ -261,16 +263,13 @@ def _tile_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
                     code.ops[task.ops[-1]],
                 )
             groups = tuple(sorted({reader.group for reader, _ in readers}))
-            counted = any(value.src == task.id for value in scheduled.problem.values)
-            needed = _slots_needed(scheduled, task.id)
-            depth = needed if counted else max(needed, _slots_until(scheduled, task, readers))
             yield ChannelPlan(
                 code.names[value.id],
                 task.group,
                 groups,
                 tensors(code, [value], _stored(code, [reader for reader, _ in readers])),
                 "threads",
-                depth,
+                _slots_needed(scheduled, task, readers),
                 ((value,),),
                 False,
                 *_releasing(code, readers),

@@ -20,6 +20,7 @@ from twill.ir.loop import (
     TensorMemory,
     TensorMemoryScales,
     Type,
+    Value,
 )
 
 LANES = 128
@@ -63,6 +64,15 @@ def register_tile(type: Tensor, shape: tuple[int, ...], name: str, bits: int, th
     per_thread = layout.per_thread if layout else max(1, -(-prod(shape) // threads))
     held = layout.held if layout else per_thread * threads
     return Tile(shape, name, bits, "registers", registers=max(1, per_thread * bits // 32), held=held)
+
+
+def registers_of(value: Value) -> int:
+    """32-bit registers in which a thread holds a value of a known layout; 0 for any other."""
+    kind = value.type
+    layout = distribution(kind.encoding, kind.shape) if isinstance(kind, Tensor) else None
+    return (
+        max(1, layout.per_thread * dtype_bits(kind.dtype) // 32) if layout and isinstance(kind, Tensor) else 0
+    )
 
 
 def memory_tile(type: MemDesc, shape: tuple[int, ...], dtype: Type, columns: int = 0) -> Tile:

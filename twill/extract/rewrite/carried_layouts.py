@@ -6,7 +6,7 @@ same with the tile carried in the layout of the addends, which changes before th
 element is the same sum of the same numbers. Lines stay where they are.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from re import DOTALL, search
@@ -25,13 +25,22 @@ class Retyped(Protocol):
     @property
     def number(self) -> int: ...
     @property
+    def result(self) -> Value: ...
+    @property
     def first(self) -> str:
         """The name of what it is in the first iteration."""
         ...
 
     @property
+    def last(self) -> str:
+        """What the names of what it is behind the loop begin with."""
+        ...
+
+    @property
+    def old(self) -> str: ...
+    @property
     def new(self) -> str:
-        """Its type, as text."""
+        """Its types, as text."""
         ...
 
 
@@ -55,6 +64,10 @@ class _Carried:
     def first(self) -> str:
         """The name of what the first iteration adds to."""
         return f"{self.sum.result.name}_first{self.loop}"
+
+    @property
+    def last(self) -> str:
+        return f"{self.sum.result.name}_last{self.loop}"
 
 
 def carried_as_added(module: Module) -> Module:
@@ -140,18 +153,29 @@ def yielded(module: Module, op: Op, found: Sequence[Retyped]) -> Edit:
 
 
 def _behind(module: Module, users: Mapping[int, Sequence[Op]], found: Sequence[_Carried]) -> Iterator[Edit]:
-    """What reads the sums behind the loop: a change of their layout begins with the new one, others with
-    tiles that are changed back, of which an operation may read several."""
-    read = {op.index: op for one in found for op in users.get(one.result.id, ())}
-    for op in read.values():
+    """A change of a sum's layout behind the loop begins with the new one; others read it changed back."""
+    read = readers(users, found)
+    for op in (op for op in read if role(op) == "layout"):
+        own = next(one for one in found if one.result in op.operands)
+        yield Edit(op.span.start, op.span.end, text_of(module, op).replace(own.old, own.new, 1))
+    yield from changed_back(module, [op for op in read if role(op) != "layout"], found, _changed)
+
+
+def readers(users: Mapping[int, Sequence[Op]], found: Sequence[Retyped]) -> Sequence[Op]:
+    """The operations behind the loop that read any of its values."""
+    return list({op.index: op for one in found for op in users.get(one.result.id, ())}.values())
+
+
+def changed_back(
+    module: Module, read: Sequence[Op], found: Sequence[Retyped], change: Callable[[str, str, str, str], str]
+) -> Iterator[Edit]:
+    """What reads values behind the loop, of which an operation may read several, reads them as they were.
+    `change` gives the text of a value of a name, made of another, from one type to another."""
+    for op in read:
         text, back = module.text[op.span.start : own_end(op)], ""
-        own = [one for one in found if one.result in op.operands]
-        if role(op) == "layout":
-            yield Edit(op.span.start, op.span.end, text.replace(own[0].old, own[0].new, 1))
-            continue
-        for one in own:
-            name = f"{one.sum.result.name}_last{one.loop}_{op.index}"
-            back += _changed(name, one.result.name, one.new, one.old)
+        for one in (one for one in found if one.result in op.operands):
+            name = f"{one.last}_{op.index}"
+            back += change(name, one.result.name, one.new, one.old)
             text = mentions(one.result.name).sub(name, text)
         yield Edit(op.span.start, own_end(op), f"{back}{text}")
 

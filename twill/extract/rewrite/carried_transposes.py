@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.carried_layouts import own_end, with_types, yielded
+from twill.extract.rewrite.carried_layouts import changed_back, own_end, readers, with_types, yielded
 from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, edited, mentions, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
 from twill.ir.loop import Loop, Module, Op, Value
@@ -41,6 +41,10 @@ class _Carried:
     @property
     def first(self) -> str:
         return f"{self.entry.result.name}_first{self.loop}"
+
+    @property
+    def last(self) -> str:
+        return f"{self.entry.result.name}_last{self.loop}"
 
 
 def carried_as_computed(module: Module) -> Module:
@@ -93,7 +97,7 @@ def _edits(
     for op in inner.values():
         yield Edit(op.span.start, own_end(op), _with_names(op, module, renamed))
     yield _last(module, loop.body.ops[-1], found)
-    yield from _behind(module, users, found)
+    yield from changed_back(module, readers(users, found), found, _turned)
 
 
 def _begun(module: Module, loop: Loop, one: _Carried) -> str:
@@ -126,15 +130,3 @@ def _last(module: Module, op: Op, found: Sequence[_Carried]) -> Edit:
     for one in found:
         text = mentions(one.exit.result.name).sub(one.exit.operands[0].name, text)
     return Edit(edit.begin, edit.end, text)
-
-
-def _behind(module: Module, users: Mapping[int, Sequence[Op]], found: Sequence[_Carried]) -> Iterator[Edit]:
-    """What reads a tile behind the loop reads it transposed."""
-    read = {op.index: op for one in found for op in users.get(one.result.id, ())}
-    for op in read.values():
-        text, back = module.text[op.span.start : own_end(op)], ""
-        for one in (one for one in found if one.result in op.operands):
-            name = f"{one.entry.result.name}_last{one.loop}_{op.index}"
-            back += _turned(name, one.result.name, one.new, one.old)
-            text = mentions(one.result.name).sub(name, text)
-        yield Edit(op.span.start, own_end(op), f"{back}{text}")

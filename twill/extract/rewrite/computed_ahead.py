@@ -3,28 +3,24 @@
 A kernel that is pipelined by hand carries the pointers of the next iterations, and each iteration computes
 one more from the induction variable. Takes a module; gives the same in which each iteration computes its own,
 with the induction variable of the iteration before, and nothing of it is carried. Only where the initial
-value is what an iteration before the first would have computed, which is found as a polynomial. Lines stay
-where they are.
+value is what an iteration before the first would have computed, as sums (`sums`). Lines stay where
+they are.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TypeAlias
 
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, mentions, text_of
 from twill.extract.rewrite.induction import renumbered, without_carried, without_stale, yielding
 from twill.extract.rewrite.makers import Makers, makers_of
 from twill.extract.rewrite.prefetched import cone
-from twill.ir.loop import Carried, Loop, Module, Op, Scalar, Tensor, Type, Value
+from twill.extract.rewrite.sums import ZERO, Sums, added, is_integer
+from twill.ir.loop import Carried, Loop, Module, Op, Scalar, Value
 from twill.ops.table import lookup, named, repeatable, role
 
 _NAME = r"%[\w$.-]+(?![\w$.#:-])"
-Terms: TypeAlias = Mapping[tuple[int, ...], int]
-"""An integer, or a tile of which all elements are one, as the coefficient of each product of values."""
-_ZERO: Terms = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,56 +65,17 @@ def _begins_so(makers: Makers, loop: Loop, op: Op, init: Value) -> bool:
     assert loop.induction is not None
     assert loop.lower is not None
     assert loop.step is not None
-    lower, step = (_terms(makers, value, {}) for value in (loop.lower, loop.step))
-    before = {loop.induction.id: _sum(lower, step, -1)}
+    sums = Sums(makers)
+    before = added(sums.of(loop.lower), sums.of(loop.step), -1)
+    first = Sums(makers, {loop.induction.id: before})
     if role(op) != "address":
-        return _integer(init.type) and _terms(makers, op.result, before) == _terms(makers, init, {})
-    base, offset = op.operands[0], _terms(makers, op.operands[1], before)
+        return is_integer(init.type) and first.of(op.result) == sums.of(init)
+    base, offset = op.operands[0], first.of(op.operands[1])
     if init.id == base.id:
-        return offset == _ZERO
+        return offset == ZERO
     other = makers.of(init, "address")
     same = other is not None and other.operands[0].id == base.id
-    return same and other is not None and _terms(makers, other.operands[1], {}) == offset
-
-
-def _integer(type: Type) -> bool:
-    dtype = type.dtype if isinstance(type, Tensor) else type
-    return isinstance(dtype, Scalar) and dtype.name in ("i32", "i64")
-
-
-def _terms(makers: Makers, value: Value, at: Mapping[int, Terms]) -> Terms:
-    """An integer as a polynomial of values, of which some are given by `at`. Additions and multiplications
-    wrap, and so do those of polynomials."""
-    if value.id in at:
-        return at[value.id]
-    if (number := makers.number(value)) is not None:
-        return {(): number} if number else _ZERO
-    op = makers.of(value, "add", "subtract", "multiply", "splat")
-    if op is None or not _integer(value.type):
-        return {(value.id,): 1}
-    first, *second = (_terms(makers, operand, at) for operand in op.operands)
-    if not second:
-        return first
-    return (
-        _product(first, second[0])
-        if role(op) == "multiply"
-        else _sum(first, second[0], -1 if role(op) == "subtract" else 1)
-    )
-
-
-def _sum(first: Terms, second: Terms, sign: int) -> Terms:
-    found = dict(first)
-    for term, factor in second.items():
-        found[term] = found.get(term, 0) + sign * factor
-    return {term: factor for term, factor in found.items() if factor}
-
-
-def _product(first: Terms, second: Terms) -> Terms:
-    found = _ZERO
-    for one, factor in first.items():
-        for other, times in second.items():
-            found = _sum(found, {tuple(sorted((*one, *other))): factor * times}, 1)
-    return found
+    return same and other is not None and sums.of(other.operands[1]) == offset
 
 
 # --- the text ---------------------------------------------------------------------------------------------

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from twill.extract.dependence.loops import LOOPS
+from twill.extract.dependence.tiles import registers_of
 from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
-from twill.ir.distribution import distribution
 from twill.ir.loop import Block, DotOperand, Function, MemDesc, Module, NvidiaMma, Op, Tensor, Token, Value
+from twill.ir.problem import Limits
 from twill.ir.slicing import all_operands, backward_slice
 from twill.ops.row import Role
 from twill.ops.table import is_mma, lookup, named, names, repeatable, role, writes_global
@@ -24,8 +25,6 @@ _MMAS: frozenset[Role] = frozenset({"wgmma", "dot", "tensor_memory_mma"})
 WARPGROUPS = 3
 """The version of the MMAs of warpgroups: its operands in registers are in one thread each."""
 TOKEN = "!ttg.async.token"
-REGISTERS = 255
-"""That a thread can have (CUDA C++ Programming Guide, compute capabilities)."""
 _VIEWS: frozenset[Role] = frozenset({"buffer_transpose", "buffer_reshape"})
 _LOADS: frozenset[Role] = frozenset({"pointer_load", "tma_load"})
 
@@ -72,7 +71,8 @@ def _fitting(straight: tuple[Op, ...]) -> Iterator[tuple[Op, ...]]:
     """A stretch whole, or cut behind stores where a thread has no registers for all accumulators at once and
     no MMA behind the store follows from one before it; each part with the operation behind it. (vLLM's
     relative projections: four products with a common operand, each of which is stored.)"""
-    if sum(_registers(op) for op in straight if role(op) in _MMAS) <= REGISTERS:
+    sums = (op.results[0] for op in straight if role(op) in _MMAS and op.results)
+    if sum(map(registers_of, sums)) <= Limits().registers_per_thread:
         yield straight
         return
     begin, made = 0, set[int]()
@@ -86,13 +86,6 @@ def _fitting(straight: tuple[Op, ...]) -> Iterator[tuple[Op, ...]]:
             yield straight[begin : i + 2]
             begin, made = i + 1, set[int]()
     yield straight[begin:]
-
-
-def _registers(op: Op) -> int:
-    """Of a thread, for what an MMA adds to."""
-    kind = op.result.type if op.results else None
-    found = distribution(kind.encoding, kind.shape) if isinstance(kind, Tensor) else None
-    return found.per_thread if found else 0
 
 
 def _around_mmas(straight: tuple[Op, ...]) -> tuple[Op, ...]:

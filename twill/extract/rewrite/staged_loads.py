@@ -11,12 +11,12 @@ end; what addresses and masks follow from is computed there. Lines stay where th
 from collections.abc import Iterator, Mapping, Sequence
 
 from twill.extract.dependence.loops import loops
+from twill.extract.dependence.tiles import registers_of
 from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, mentions, text_of
 from twill.extract.rewrite.literal_layouts import exact_text
-from twill.extract.rewrite.single_iteration import REGISTERS
 from twill.extract.rewrite.type_text import type_text
-from twill.ir.distribution import distribution
-from twill.ir.loop import Blocked, Loop, Module, Op, Tensor, Value
+from twill.ir.loop import Blocked, Loop, Module, Op, Tensor
+from twill.ir.problem import Limits
 from twill.ops.table import named, role
 from twill.ops.values import element
 
@@ -36,8 +36,8 @@ def staged_loads(module: Module) -> Module:
         loads = (op for op in function.walk() if role(op) == "pointer_load" and op.index not in copied)
         loads = [op for op in loads if len(op.results) == 1 and _staged(users, op)]
         left = {op.index for op in loads if _left(users, op)}
-        kept = sum(_registers(op.result) for op in loads if op.index in left)
-        full = kept + AROUND * max(map(_accumulators, inner), default=0) > REGISTERS
+        kept = sum(registers_of(op.result) for op in loads if op.index in left)
+        full = kept + AROUND * max(map(_accumulators, inner), default=0) > Limits().registers_per_thread
         for op in loads:
             edits += _edits(module, aliases, op, users) if full or op.index not in left else ()
     end = len(module.text)
@@ -65,15 +65,7 @@ def _left(users: Mapping[int, Sequence[Op]], load: Op) -> bool:
 
 def _accumulators(loop: Loop) -> int:
     """Registers of a thread for what the MMAs of a loop add to."""
-    return sum(_registers(op.result) for op in loop.tensor_ops if role(op) == "wgmma" and op.results)
-
-
-def _registers(value: Value) -> int:
-    """That a thread has of a tile."""
-    kind = value.type
-    found = distribution(kind.encoding, kind.shape) if isinstance(kind, Tensor) else None
-    packed = isinstance(kind, Tensor) and element(kind) in ("f16", "bf16")
-    return found.per_thread // (2 if packed else 1) if found else 0
+    return sum(registers_of(op.result) for op in loop.tensor_ops if role(op) == "wgmma" and op.results)
 
 
 def _edits(
