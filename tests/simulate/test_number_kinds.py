@@ -1,6 +1,5 @@
 """Which arrays hold exponents, found by what becomes of their numbers."""
 
-import numpy as np
 import pytest
 
 from tests.simulate.test_values import grid
@@ -67,4 +66,4 @@ def test_scale_factors_are_around_one() -> None:
     function = read(HEAD + SHIFTED.format(bits=23) + TAIL, "k.ttgir").functions[0]
     values, memory = arguments(function, {})
     interpret(function, values, memory, grid(0, 0, (1, 1)))
-    assert set(np.unique(memory.arrays["out"][:64])) == {0.125, 0.25, 0.5, 1.0}
+    assert set(memory.arrays["out"][:64].tolist()) == {0.125, 0.25, 0.5, 1.0}
