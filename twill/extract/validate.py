@@ -5,7 +5,7 @@ Takes a `Module` and one of its functions; raises TwillError at the first operat
 whose row has no rule pass: who uses them judges them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from twill.diagnostics import TwillError
@@ -33,15 +33,24 @@ from twill.ops.table import lookup
 def validate(module: Module, function: Function) -> None:
     """Raises TwillError, at the operation."""
     lines = module.text.splitlines()
+    for op, complaint in _complaints(module, function):
+        raise TwillError(
+            f"{op.name} {complaint}",
+            op.location,
+            text=lines[op.location.line - 1],
+            help="the module is not valid TTGIR",
+        )
+
+
+def valid(module: Module, function: Function) -> bool:
+    """Whether `validate` accepts a function: what analyses of values take for granted."""
+    return not any(_complaints(module, function))
+
+
+def _complaints(module: Module, function: Function) -> Iterator[tuple[Op, str]]:
     for op in function.walk():
-        complaint = _counts(op) or _layouts(op, module) or _ruled(op)
-        if complaint:
-            raise TwillError(
-                f"{op.name} {complaint}",
-                op.location,
-                text=lines[op.location.line - 1],
-                help="the module is not valid TTGIR",
-            )
+        if complaint := _counts(op) or _layouts(op, module) or _ruled(op):
+            yield op, complaint
 
 
 def _counts(op: Op) -> Complaint:

@@ -17,6 +17,7 @@ from typing import TypeGuard
 
 from twill.extract.rewrite.edits import Edit, edited
 from twill.extract.rewrite.makers import Makers, makers_of
+from twill.extract.validate import valid
 from twill.ir.distribution import Distribution, bases, distribution, root
 from twill.ir.loop import (
     Bases,
@@ -180,7 +181,7 @@ def _stored_one_by_one(module: Module, buffered: Set[int]) -> Iterator[Encoding 
     their rows, in which warps touch far fewer sectors than as an MMA has them: there lanes have every other
     column of eight rows. Not of those in which loops load tiles for more than shared memory. (On an H200,
     SGLang's LoRA expansion of queries, keys and values: 0.038 to 0.023 ms.)"""
-    for function in module.functions:
+    for function in (one for one in module.functions if valid(module, one)):
         analysis, ops = AxisAnalysis(function), [*function.walk()]
         inner = [one for op in ops if role(op) in ("for", "while") for one in op.inner()]
         loads = [one.result for one in inner if role(one) == "pointer_load"]
