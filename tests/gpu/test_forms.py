@@ -29,6 +29,7 @@ NUMBERS: dict[str, float] = {
     "M": 256,
     "N": 256,
     "K": 256,
+    "COUNT": 256,
     "L": 1,
     "E": 2,
     "groups": 5,

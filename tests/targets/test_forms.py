@@ -18,7 +18,7 @@ from twill.simulate.explore import explore, same
 from twill.targets.hopper import TARGET, source
 from twill.warp.lower import lower
 
-NUMBERS = {"M": 256, "N": 256, "K": 256}
+NUMBERS = {"M": 256, "N": 256, "K": 256, "COUNT": 256}
 
 
 @pytest.mark.parametrize("kernel", FORMS)
