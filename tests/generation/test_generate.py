@@ -81,6 +81,14 @@ def test_fewer_registers_until_nothing_is_spilled(monkeypatch: pytest.MonkeyPatc
     assert f"// {found.program.notes[-1]}" in found.cuda
 
 
+@pytest.mark.parametrize(("first", "taken"), [(SPILLED, False), ((f"128 {build.TOO_FEW}",), True)])
+def test_a_kernel_that_spills_comes_before_one_that_is_not_built(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated, first: tuple[str, ...], *, taken: bool
+) -> None:
+    tried_with(monkeypatch, gemm, 0)
+    assert bool(without_warnings(GEMM, OPTIONS, gemm, first)) == taken
+
+
 TEMPERED = Inputs("tests/kernels/ttgir/tempered.sm90.ttgir", arch="sm90", subtile=1, persistent=False)
 """A kernel that loads tiles before its loop which only code behind that reads."""
 

@@ -38,7 +38,7 @@ from twill.generation.spills import (
 )
 from twill.inputs import Inputs, origin
 from twill.ir.program import WarpProgram
-from twill.launch.build import registers_used, severity
+from twill.launch.build import registers_used, severity, unbuilt
 from twill.launch.one_at_a_time import Aside, alone
 from twill.warp.lean import lean
 from twill.warp.plan import Options as Lowering
@@ -338,8 +338,8 @@ def _best_retry(
     """The first kernel without warnings that takes about as many simulated cycles as `first`, which has them;
     otherwise the fastest that is found in FOUND, or else RETRIES, times so many seconds. What needs no
     search is tried in any case. If all have warnings, that which spills least of those as fast as `first`, if
-    that is at most half (LESS). Given schedules are not replaced where a kernel with them has no warnings.
-    Only what may be taken is checked."""
+    that is at most half (LESS), or of all if `first` is not built. Given schedules are not replaced where a
+    kernel with them has no warnings. Only what may be taken is checked."""
     clock, before, found = own_clock(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
     began, spilling, sources = clock.mark(), list[Compiled](), set[str]()
     for retry in retries:
@@ -358,7 +358,7 @@ def _best_retry(
         if spills_little(built) and _far_less(built, first):
             found.append((COST_OF_LITTLE * pace, built))
         elif built.said:
-            spilling += [built] if pace <= before and _far_less(built, first) else []
+            spilling += [built] if (pace <= before or unbuilt(first.said)) and _far_less(built, first) else []
         elif pace > retry.close * before:
             found.append((pace, built))
         elif right_one := checked(built):
@@ -370,7 +370,9 @@ def _best_retry(
 
 def _far_less(built: Compiled, first: Compiled) -> bool:
     """Whether a kernel with warnings has so few that it comes before another one: as many as that one has are
-    no reason to take it."""
+    no reason to take it. Any kernel comes before one that ptxas does not build."""
+    if unbuilt(first.said):
+        return not unbuilt(built.said)
     (others, spilled), (others_of_first, spilled_by_first) = severity(built.said), severity(first.said)
     fewer = others < others_of_first or spilled < spilled_by_first
     return fewer and others <= others_of_first and LESS * spilled <= spilled_by_first

@@ -54,6 +54,9 @@ def nvcc() -> tuple[int, int]:
     return major, minor
 
 
+TOO_FEW = "registers per thread are too few for an instruction"
+
+
 class TooFewRegistersError(TwillError):
     """ptxas has fewer registers per thread than an instruction needs (C7602)."""
 
@@ -109,7 +112,7 @@ def _failure(source: Path, said: str) -> TwillError:
     """Of nvcc."""
     if few := search(r"\(C7602\) Insufficient registers \((\d+)\)", said):
         return TooFewRegistersError(
-            f"{few[1]} registers per thread are too few for an instruction",
+            f"{few[1]} {TOO_FEW}",
             help="fewer warp groups (--groups) have more registers each",
         )
     return TwillError(f"nvcc can not build {source}:\n{said.strip()}", help="please report this")
@@ -205,6 +208,11 @@ def registers_used(folder: Path) -> int:
     folder; 0 where it does not say."""
     text = (folder / LOG).read_text(encoding="utf-8")
     return max(map(int, findall(r"Used (\d+) registers", text)), default=0)
+
+
+def unbuilt(said: Sequence[str]) -> bool:
+    """Whether `warnings` are those of a kernel that ptxas does not build."""
+    return any(one.endswith(TOO_FEW) for one in said)
 
 
 def severity(said: Sequence[str]) -> tuple[int, int]:
