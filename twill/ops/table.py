@@ -64,6 +64,12 @@ def role_of(name: str) -> Role:
     return found.role if found else "value"
 
 
+def word(op: Op) -> str:
+    """The short name of an operation; empty for one without a row."""
+    row = lookup(op.name)
+    return row.word if row else ""
+
+
 def syntax(name: str) -> Syntax:
     """How an operation is written."""
     found = TABLE.get(name)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from twill.ir.loop import Function, Op, Pointer, Tensor, TensorDesc, Type, Value
 from twill.ops.mma import inputs, packed
 from twill.ops.row import Role
-from twill.ops.table import lookup, role
+from twill.ops.table import lookup, role, word
 from twill.ops.values import element
 from twill.simulate.global_memory import EXPONENT, Kind
 from twill.simulate.index_arrays import closure, sources_of
@@ -57,16 +57,11 @@ def _exponent(op: Op, makers: Mapping[int, Op]) -> Value | None:
             return shift.operands[0] if _constant(shift.operands[1], makers) == wanted else None
     if op.name == "math.exp2":
         less = makers.get(op.operands[0].id)
-        if less is not None and _word(less) == "sub" and _constant(less.operands[1], makers) == EXPONENT:
+        if less is not None and word(less) == "sub" and _constant(less.operands[1], makers) == EXPONENT:
             number = makers.get(less.operands[0].id)
             if number is not None and number.name in ("arith.uitofp", "arith.sitofp"):
                 return number.operands[0]
     return None
-
-
-def _word(op: Op) -> str:
-    row = lookup(op.name)
-    return row.word if row else ""
 
 
 def _made(value: Value, makers: Mapping[int, Op]) -> Op | None:

@@ -69,10 +69,9 @@ def register_tile(type: Tensor, shape: tuple[int, ...], name: str, bits: int, th
 def registers_of(value: Value) -> int:
     """32-bit registers in which a thread holds a value of a known layout; 0 for any other."""
     kind = value.type
-    layout = distribution(kind.encoding, kind.shape) if isinstance(kind, Tensor) else None
-    return (
-        max(1, layout.per_thread * dtype_bits(kind.dtype) // 32) if layout and isinstance(kind, Tensor) else 0
-    )
+    if not isinstance(kind, Tensor) or distribution(kind.encoding, kind.shape) is None:
+        return 0
+    return register_tile(kind, kind.shape, dtype_name(kind.dtype), dtype_bits(kind.dtype), 1).registers
 
 
 def memory_tile(type: MemDesc, shape: tuple[int, ...], dtype: Type, columns: int = 0) -> Tile:

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from twill.extract.rewrite.makers import Makers
-from twill.ir.loop import Op, Pointer, Scalar, Tensor, Type, Value
-from twill.ops.table import lookup, role
+from twill.ir.loop import Op, Type, Value
+from twill.ops.table import role, word
+from twill.ops.values import element
 
 Terms: TypeAlias = Mapping[tuple[int, ...], int]
 """Coefficients of products of values, by the sorted ids of these; of no value: the constant term."""
@@ -35,7 +36,7 @@ class Sums:
         if (number := self.makers.number(value)) is not None:
             return {(): number} if number else ZERO
         made = self.makers.by_value.get(value.id)
-        counts = is_integer(value.type) or isinstance(_element(value.type), Pointer)
+        counts = is_integer(value.type) or element(value.type) == "ptr"
         found = self._computed(made) if made is not None and counts else None
         return {(value.id,): 1} if found is None else found
 
@@ -48,13 +49,13 @@ class Sums:
                 return added(self.of(one), self.of(other), -1)
             case "multiply", (one, other):
                 return _product(self.of(one), self.of(other))
-            case "divide", (one, other) if _word(op) == "divsi":
+            case "divide", (one, other) if word(op) == "divsi":
                 return _quotient(self.of(one), self.of(other))
             case "address", (one, other):
                 return added(self.of(one), self.extended(other))
             case "splat", (one,):
                 return self.of(one)
-            case "integer_cast", (one,) if _word(op) == "extsi":
+            case "integer_cast", (one,) if word(op) == "extsi":
                 return self.extended(one)
             case _:
                 return None
@@ -63,7 +64,7 @@ class Sums:
         """The terms of a value in a sum of 64 bits."""
         terms = self.of(value)
         alone = list(terms.values()) == [1] and len(next(iter(terms))) == 1
-        if alone or _number(terms) is not None or _width(value.type) == "i64":
+        if alone or _number(terms) is not None or element(value.type) == "i64":
             return terms
         splat = self.makers.of(value, "splat")
         return {((splat.operands[0] if splat else value).id,): 1}
@@ -71,27 +72,13 @@ class Sums:
 
 def is_integer(type: Type) -> bool:
     """Of the widths that addresses and offsets have."""
-    return _width(type) in ("i32", "i64")
+    return element(type) in ("i32", "i64")
 
 
 def added(one: Terms, other: Terms, factor: int = 1) -> Terms:
     """A sum, and another times a factor."""
     total = {key: one.get(key, 0) + factor * other.get(key, 0) for key in {**one, **other}}
     return {key: times for key, times in total.items() if times}
-
-
-def _width(type: Type) -> str | None:
-    dtype = _element(type)
-    return dtype.name if isinstance(dtype, Scalar) else None
-
-
-def _element(type: Type) -> Type:
-    return type.dtype if isinstance(type, Tensor) else type
-
-
-def _word(op: Op) -> str:
-    row = lookup(op.name)
-    return row.word if row else ""
 
 
 def _number(terms: Terms) -> int | None:
