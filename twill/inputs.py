@@ -263,8 +263,8 @@ def chosen_loops(inputs: Inputs) -> tuple[Module, Machine, tuple[Loop, ...]]:
     from twill.emit.ttgir import bare
     from twill.extract.dependence.chosen import chosen
     from twill.extract.reader.ttgir import read
-    from twill.extract.rewrite.inlined_calls import inlined
-    from twill.extract.rewrite.lasting_maxima import lasting
+    from twill.extract.rewrite.carried.lasting_maxima import lasting
+    from twill.extract.rewrite.control.inlined_calls import inlined
     from twill.extract.rewrite.steps import rewritten
     from twill.extract.rewrite.subtile.rewriting import subtiled
     from twill.extract.validate import validate
@@ -276,7 +276,7 @@ def chosen_loops(inputs: Inputs) -> tuple[Module, Machine, tuple[Loop, ...]]:
     module = inlined(module)
     if inputs.persistent:
         from twill.extract.frontend.persistent import persistent
-        from twill.extract.rewrite.early_return import structured
+        from twill.extract.rewrite.control.early_return import structured
 
         module = persistent(structured(module), inputs.order)
     if inputs.own_descriptors:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.accumulator_rows import with_own_rows
+from twill.extract.rewrite.mma.accumulator_rows import with_own_rows
 from twill.ir.loop import Module, Op
 from twill.ops.table import role
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.extract.test_predication import module
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.carried_layouts import carried_as_added
-from twill.extract.rewrite.loads_as_read import loaded_as_read
+from twill.extract.rewrite.carried.carried_layouts import carried_as_added
+from twill.extract.rewrite.loads.loads_as_read import loaded_as_read
 from twill.ir.loop import Module, Op
 from twill.ops.table import role
 from twill.ops.values import element

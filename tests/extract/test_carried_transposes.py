@@ -4,7 +4,7 @@ from pathlib import Path
 
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.carried_transposes import carried_as_computed
+from twill.extract.rewrite.carried.carried_transposes import carried_as_computed
 from twill.ir.loop import Module, NvidiaMma, Tensor
 from twill.ops.table import role
 

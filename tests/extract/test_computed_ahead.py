@@ -5,7 +5,7 @@ import pytest
 from tests.extract.test_predication import module
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.computed_ahead import computed_in_place
+from twill.extract.rewrite.carried.computed_ahead import computed_in_place
 
 
 def test_pointers_of_later_iterations_are_not_carried() -> None:

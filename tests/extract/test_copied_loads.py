@@ -8,9 +8,9 @@ import pytest
 from tests.simulate.test_values import grid
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.copied_loads import copied_loads
-from twill.extract.rewrite.fresh_accumulators import fresh
-from twill.extract.rewrite.single_iteration import in_loops
+from twill.extract.rewrite.control.single_iteration import in_loops
+from twill.extract.rewrite.loads.copied_loads import copied_loads
+from twill.extract.rewrite.mma.fresh_accumulators import fresh
 from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
 from twill.generation.loop_nest import TogetherError

@@ -3,7 +3,7 @@
 from tests.extract.test_predication import module
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.early_loads import loaded_early
+from twill.extract.rewrite.loads.early_loads import loaded_early
 from twill.ir.loop import Module
 from twill.ops.table import role
 

@@ -4,7 +4,7 @@ import pytest
 
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.exchanged_once import exchanged_once
+from twill.extract.rewrite.layouts.exchanged_once import exchanged_once
 from twill.ops.table import role
 
 MASKED = """

@@ -8,7 +8,7 @@ import pytest
 
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.flattened_loops import unflattened
+from twill.extract.rewrite.control.flattened_loops import unflattened
 from twill.ir.loop import Module
 from twill.ops.table import is_mma
 from twill.simulate.compare import arguments

@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulate.test_values import grid
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.fresh_accumulators import fresh
+from twill.extract.rewrite.mma.fresh_accumulators import fresh
 from twill.ir.loop import Module
 from twill.ops.table import is_mma, role
 from twill.simulate.compare import arguments, error

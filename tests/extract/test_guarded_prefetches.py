@@ -8,7 +8,7 @@ from tests.extract.test_predication import module
 from tests.simulate.test_values import grid
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.guarded_prefetches import prepared_in_place
+from twill.extract.rewrite.carried.guarded_prefetches import prepared_in_place
 from twill.ir.loop import Loop, Module
 from twill.ops.table import role
 from twill.simulate.compare import arguments, error

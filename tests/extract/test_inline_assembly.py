@@ -3,7 +3,7 @@
 import pytest
 
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.inline_assembly import assembled_apart
+from twill.extract.rewrite.control.inline_assembly import assembled_apart
 from twill.ir.loop import Module, Op
 from twill.ops.table import TABLE
 

@@ -8,7 +8,7 @@ pytest.importorskip("triton")
 
 from twill.extract.frontend.triton import capture
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.inlined_calls import inlined
+from twill.extract.rewrite.control.inlined_calls import inlined
 from twill.generation.refusals import refusals
 from twill.inputs import Inputs, cases
 from twill.ir.loop import Module

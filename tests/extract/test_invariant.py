@@ -3,8 +3,8 @@ the loop."""
 
 from tests.extract.test_predication import module
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.invariant import hoisted
-from twill.extract.rewrite.predication import predicated
+from twill.extract.rewrite.control.predication import predicated
+from twill.extract.rewrite.loads.invariant import hoisted
 from twill.ir.loop import Module, Tensor
 from twill.ops.table import role
 

@@ -11,8 +11,8 @@ from tests.kernels.programs import program
 from tests.simulate.test_values import grid
 from twill.diagnostics import DefectError
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.kept_accumulators import kept
-from twill.extract.rewrite.predication import predicated
+from twill.extract.rewrite.control.predication import predicated
+from twill.extract.rewrite.mma.kept_accumulators import kept
 from twill.ir.loop import Module
 from twill.ir.operands import Register
 from twill.ir.program import Program, WarpProgram

@@ -6,7 +6,7 @@ import pytest
 
 from tests.kernels.programs import program
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.lanes_down_rows import lanes_down_rows
+from twill.extract.rewrite.layouts.lanes_down_rows import lanes_down_rows
 from twill.ir.loop import Blocked, Module, Tensor
 from twill.ops.table import role
 from twill.targets.hopper import source

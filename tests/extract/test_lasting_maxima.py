@@ -8,7 +8,7 @@ import pytest
 
 from twill.diagnostics import TwillError
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.lasting_maxima import lasting
+from twill.extract.rewrite.carried.lasting_maxima import lasting
 from twill.inputs import Inputs, cases
 from twill.ir.loop import Module
 from twill.simulate.compare import arguments, error

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.narrow_modules import widened
+from twill.extract.rewrite.warps.narrow_modules import widened
 from twill.ir.distribution import distribution
 from twill.ir.loop import Linear, Module, Tensor
 from twill.ops.table import role

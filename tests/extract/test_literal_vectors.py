@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.literal_layouts import literal_layouts
+from twill.extract.rewrite.layouts.literal_layouts import literal_layouts
 from twill.ir.loop import Blocked, Linear, Tensor
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.simulate.test_values import grid
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.narrow_exchanges import narrowed
+from twill.extract.rewrite.layouts.narrow_exchanges import narrowed
 from twill.ir.loop import Module, Scalar, Tensor
 from twill.ops.table import role
 from twill.simulate.compare import arguments

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulate.test_values import grid
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.narrow_extremes import extremes_narrowed
+from twill.extract.rewrite.layouts.narrow_extremes import extremes_narrowed
 from twill.ir.loop import Module, Scalar, Tensor
 from twill.simulate.compare import arguments
 from twill.simulate.interpret import interpret

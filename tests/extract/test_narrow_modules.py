@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.narrow_modules import accumulator_tiles, widened
+from twill.extract.rewrite.warps.narrow_modules import accumulator_tiles, widened
 from twill.inputs import Inputs, cases
 from twill.ir.distribution import distribution
 from twill.ir.loop import DotOperand, Module, NvidiaMma, Op, Tensor

@@ -3,7 +3,7 @@
 import pytest
 
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.narrow_operands import operands_narrowed
+from twill.extract.rewrite.mma.narrow_operands import operands_narrowed
 from twill.ir.loop import Module, Op, Scalar, Tensor
 
 WIDENED = """

@@ -8,7 +8,7 @@ import pytest
 from tests.simulate.test_values import grid
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.own_offsets import own_offsets
+from twill.extract.rewrite.carried.own_offsets import own_offsets
 from twill.inputs import Inputs, cases
 from twill.ir.loop import Module, Scalar
 from twill.simulate.compare import arguments

@@ -8,7 +8,7 @@ import pytest
 from tests.extract.test_rewrite import executed
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.induction import from_iteration
+from twill.extract.rewrite.carried.induction import from_iteration
 from twill.ir.loop import Module
 
 TEXT = """\

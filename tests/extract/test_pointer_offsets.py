@@ -8,8 +8,8 @@ import pytest
 from tests.simulate.test_values import grid
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.pointer_offsets import pointer_offsets
-from twill.extract.rewrite.predication import predicated
+from twill.extract.rewrite.carried.pointer_offsets import pointer_offsets
+from twill.extract.rewrite.control.predication import predicated
 from twill.inputs import Inputs, cases
 from twill.ir.loop import Module, Pointer, Scalar, Tensor
 from twill.modulo.start import start

@@ -7,8 +7,8 @@ import pytest
 from tests.simulate.test_values import grid
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.fresh_accumulators import fresh
-from twill.extract.rewrite.predication import predicated
+from twill.extract.rewrite.control.predication import predicated
+from twill.extract.rewrite.mma.fresh_accumulators import fresh
 from twill.ir.loop import Module, Op, Tensor
 from twill.ops.ranges import Interval, Ranges
 from twill.ops.table import is_mma, role

@@ -5,8 +5,8 @@ import pytest
 from tests.extract.test_predication import module
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.induction import from_iteration
-from twill.extract.rewrite.prefetched import loaded_in_place
+from twill.extract.rewrite.carried.induction import from_iteration
+from twill.extract.rewrite.carried.prefetched import loaded_in_place
 from twill.ir.loop import Loop, Module, Op, Tensor
 from twill.ops.table import role
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.reshaped_broadcasts import broadcast_last, kept_shape
+from twill.extract.rewrite.layouts.reshaped_broadcasts import broadcast_last, kept_shape
 from twill.ir.loop import Tensor
 
 KERNEL = Path("tests/kernels/ttgir/gauged.sm90.ttgir")

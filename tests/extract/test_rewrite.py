@@ -7,8 +7,8 @@ import pytest
 
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.early_return import structured
-from twill.extract.rewrite.induction import from_iteration
+from twill.extract.rewrite.carried.induction import from_iteration
+from twill.extract.rewrite.control.early_return import structured
 from twill.ir.loop import Module, Scalar
 from twill.simulate.compare import arguments
 from twill.simulate.global_memory import Memory

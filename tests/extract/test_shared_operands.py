@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.kernels.programs import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.shared_operands import staged_operands
+from twill.extract.rewrite.mma.shared_operands import staged_operands
 from twill.ir.loop import MemDesc
 from twill.ops.table import role
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.shared_scales import shared_scales
+from twill.extract.rewrite.mma.shared_scales import shared_scales
 from twill.ir.loop import MemDesc, Module, Op, SharedLinear
 from twill.ops.mma import inputs
 from twill.ops.table import role

@@ -7,8 +7,8 @@ import pytest
 from tests.simulate.test_values import grid
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.fresh_accumulators import fresh
-from twill.extract.rewrite.single_iteration import in_loops
+from twill.extract.rewrite.control.single_iteration import in_loops
+from twill.extract.rewrite.mma.fresh_accumulators import fresh
 from twill.ir.loop import Module
 from twill.ops.table import is_mma
 from twill.simulate.compare import arguments, error

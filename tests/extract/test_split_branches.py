@@ -12,7 +12,7 @@ from twill.extract.dependence.build import graph
 from twill.extract.dependence.frequency import UNKNOWN, Most, most_iterations
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.split_branches import split_branches
+from twill.extract.rewrite.control.split_branches import split_branches
 from twill.ir.loop import Module
 from twill.ir.problem import Problem
 from twill.ops.table import role

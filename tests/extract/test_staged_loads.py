@@ -1,7 +1,7 @@
 """Tiles that threads load for shared memory alone are loaded as they are laid out."""
 
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.staged_loads import staged_loads
+from twill.extract.rewrite.loads.staged_loads import staged_loads
 from twill.ir.loop import Linear, Module, Tensor
 from twill.ops.table import role
 

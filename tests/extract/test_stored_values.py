@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.stored_values import forwarded
+from twill.extract.rewrite.loads.stored_values import forwarded
 from twill.ir.loop import Module
 from twill.ops.table import role
 

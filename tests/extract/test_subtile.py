@@ -10,7 +10,7 @@ import pytest
 
 from twill.diagnostics import TwillError
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.early_return import structured
+from twill.extract.rewrite.control.early_return import structured
 from twill.extract.rewrite.subtile.rewriting import subtiled
 from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.tensor_copies import without_tensor_copies
+from twill.extract.rewrite.mma.tensor_copies import without_tensor_copies
 from twill.ir.loop import Module
 from twill.ops.table import role
 from twill.simulate.compare import arguments

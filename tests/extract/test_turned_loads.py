@@ -3,7 +3,7 @@
 import pytest
 
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.turned_loads import turned_loads
+from twill.extract.rewrite.loads.turned_loads import turned_loads
 from twill.ir.loop import Module
 from twill.ops.table import role
 

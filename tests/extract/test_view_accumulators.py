@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.simulate.test_values import grid
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.view_accumulators import apart
+from twill.extract.rewrite.mma.view_accumulators import apart
 from twill.ir.loop import Module
 from twill.ops.table import role
 from twill.simulate.compare import arguments, error

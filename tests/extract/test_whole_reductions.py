@@ -7,7 +7,7 @@ import pytest
 
 from tests.simulate.test_values import grid
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.whole_reductions import by_dimensions
+from twill.extract.rewrite.layouts.whole_reductions import by_dimensions
 from twill.ir.loop import Module, Tensor
 from twill.ops.table import role
 from twill.simulate.compare import arguments

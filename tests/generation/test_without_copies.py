@@ -9,8 +9,8 @@ import pytest
 from tests.kernels.programs import changed, loops, program
 from twill.diagnostics import TwillError
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.fewer_warps import lessened, needed_warps
-from twill.extract.rewrite.narrow_modules import accumulator_tiles
+from twill.extract.rewrite.warps.fewer_warps import lessened, needed_warps
+from twill.extract.rewrite.warps.narrow_modules import accumulator_tiles
 from twill.generation.attempts import Attempt
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions

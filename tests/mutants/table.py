@@ -1213,7 +1213,7 @@ MUTANTS = (
     ),
     Mutant(
         "accumulator-of-two-mmas",
-        "twill/extract/rewrite/kept_accumulators.py",
+        "twill/extract/rewrite/mma/kept_accumulators.py",
         "any(other is not mma and other.operands[2] is tile for other in mmas)",
         "False",
         "two MMAs add to the registers of one accumulator",
@@ -1221,7 +1221,7 @@ MUTANTS = (
     ),
     Mutant(
         "accumulator-read-behind",
-        "twill/extract/rewrite/kept_accumulators.py",
+        "twill/extract/rewrite/mma/kept_accumulators.py",
         "_read_behind(block, mma, tile))",
         "False)",
         "an MMA overwrites an accumulator that is read behind it",

@@ -7,7 +7,7 @@ import pytest
 
 from tests.simulate.test_values import grid
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.early_return import structured
+from twill.extract.rewrite.control.early_return import structured
 from twill.ir.loop import Function
 from twill.simulate.compare import arguments, useful
 from twill.simulate.global_memory import Memory

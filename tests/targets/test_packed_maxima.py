@@ -11,7 +11,7 @@ from tests.kernels.programs import cuda
 from tests.targets.test_maxima import ODD_ROWS
 from twill.emulate.host import compiled
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.narrow_extremes import extremes_narrowed
+from twill.extract.rewrite.layouts.narrow_extremes import extremes_narrowed
 from twill.ir.loop import Op
 from twill.launch.build import RUNTIME
 from twill.ops.values import element

@@ -4,7 +4,7 @@ import pytest
 
 from tests.kernels.programs import program
 from twill.extract.reader.ttgir import read
-from twill.extract.rewrite.makers import makers_of
+from twill.extract.rewrite.text.makers import makers_of
 from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
 from twill.targets.cuda.polynomials import Atom, Polynomial, Scalars, atom, number, text

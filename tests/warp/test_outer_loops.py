@@ -6,7 +6,7 @@ from tests.kernels.programs import loops, program
 from tests.simulate.test_values import grid
 from twill.extract.dependence.loops import loops as found
 from twill.extract.reader.ttgir import read as parsed
-from twill.extract.rewrite.device_maps import on_the_device
+from twill.extract.rewrite.loads.device_maps import on_the_device
 from twill.ir.statements import For, If, InitializeCarried, Pipelined, StoreTile, While, walk
 from twill.ops.table import role
 from twill.simulate.compare import compare

@@ -17,7 +17,7 @@ from dataclasses import replace
 from twill import whatif
 from twill.diagnostics import TwillError
 from twill.extract.dependence.build import graph
-from twill.extract.rewrite.fewer_warps import needed_warps
+from twill.extract.rewrite.warps.fewer_warps import needed_warps
 from twill.generation.attempts import (
     Attempt,
     OneGroup,

@@ -11,7 +11,7 @@ from functools import partial
 from math import inf
 from typing import Protocol
 
-from twill.extract.rewrite.late_loads import loaded_late
+from twill.extract.rewrite.loads.late_loads import loaded_late
 from twill.generation.attempts import PASSES
 from twill.generation.candidates import Solve
 from twill.generation.generate import generate

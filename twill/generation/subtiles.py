@@ -15,7 +15,7 @@ from twill.diagnostics import TwillError
 from twill.engine.clock import Mark, own_clock
 from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import Change
-from twill.extract.rewrite.makers import Makers, makers_of
+from twill.extract.rewrite.text.makers import Makers, makers_of
 from twill.inputs import Case, Inputs, cases, shares_of
 from twill.ir.loop import Tensor, Value
 from twill.ir.schedule import WARPGROUP, Result, Solution

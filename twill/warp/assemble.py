@@ -214,7 +214,7 @@ def _loads_through_registers(code: Code, parts: Sequence[PlannedLoop]) -> Iterab
 
 
 def _turned_by_threads(code: Code) -> Iterable[str]:
-    """Loads whose tiles `extract.rewrite.turned_loads` copies."""
+    """Loads whose tiles `extract.rewrite.loads.turned_loads` copies."""
     for op in code.ops.values():
         if role(op) != "select" or op.operands[1] is not op.operands[2]:
             continue

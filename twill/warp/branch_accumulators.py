@@ -1,9 +1,9 @@
 """MMAs of a branch that add to what the loop carries, in place.
 
-If-conversion (`extract.rewrite.predication`) lets an MMA of a branch add to zeros, adds what the loop carries
-to its result, and selects between that sum and what was there before. Where the branch is left out as a whole
-(`warp.skipped`), it is executed only where the select chooses the sum: the MMA may then add to the variable
-that the loop carries, which is neither added nor selected.
+If-conversion (`extract.rewrite.control.predication`) lets an MMA of a branch add to zeros, adds what the loop
+carries to its result, and selects between that sum and what was there before. Where the branch is left out as
+a whole (`warp.skipped`), it is executed only where the select chooses the sum: the MMA may then add to the
+variable that the loop carries, which is neither added nor selected.
 
 Takes the statements of an iteration from where the branch is known; gives those that an iteration which takes
 it executes, with fewer waits: one that no arithmetic follows before all MMAs are awaited is not needed.

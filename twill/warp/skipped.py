@@ -1,9 +1,9 @@
 """Work that an iteration does not need which leaves a branch out.
 
-If-conversion (`extract.rewrite.predication`) makes a branch straight-line code and a select for each of its
-results. Takes a program whose only group overlaps no iterations of a loop; gives the condition of a branch
-and the statements that nothing else needs, so that they may be executed under it: sparse attention leaves out
-most blocks.
+If-conversion (`extract.rewrite.control.predication`) makes a branch straight-line code and a select for each
+of its results. Takes a program whose only group overlaps no iterations of a loop; gives the condition of a
+branch and the statements that nothing else needs, so that they may be executed under it: sparse attention
+leaves out most blocks.
 
 A statement may be left out if all that it writes is read by what may be left out, or is the first choice of a
 select by the condition. MMAs are left out all together or not at all: waits count those in flight.

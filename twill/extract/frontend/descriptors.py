@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import arguments_end
-from twill.extract.rewrite.edits import Edit, constant, edited
+from twill.extract.rewrite.text.edits import Edit, constant, edited
 from twill.ir.loop import Function, Module, Scalar, TensorDesc, Value
 from twill.ops.table import named
 

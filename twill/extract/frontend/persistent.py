@@ -15,7 +15,7 @@ TwillError, with the line, for a kernel that is no single block of operations.
 from typing import Literal
 
 from twill.diagnostics import TwillError
-from twill.extract.rewrite.edits import Edit, edited
+from twill.extract.rewrite.text.edits import Edit, edited
 from twill.ir.loop import GRID, UNEQUAL, Function, Module
 from twill.ops.table import role
 

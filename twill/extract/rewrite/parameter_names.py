@@ -8,7 +8,7 @@ passes `image_gate`. Takes a `Module`; gives the same with such arguments rename
 import re
 from collections.abc import Iterator, Mapping
 
-from twill.extract.rewrite.edits import NAME, Edit, edited, extent, names_in
+from twill.extract.rewrite.text.edits import NAME, Edit, edited, extent, names_in
 from twill.ir.loop import Function, Module
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")

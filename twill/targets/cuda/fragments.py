@@ -302,7 +302,7 @@ def scratch(op: Op) -> int:
 
 
 def staged(op: Op) -> tuple[Value, ...]:
-    """What a dot without a tensor core reads from shared memory (`extract.rewrite.staged_tiles`)."""
+    """What a dot without a tensor core reads from shared memory (`extract.rewrite.mma.staged_tiles`)."""
     return tuple(
         value
         for value in op.operands[:2]

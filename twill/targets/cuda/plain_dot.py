@@ -2,8 +2,8 @@
 
 Takes a `tt.dot` whose result is in an exact linear layout; gives C. Each thread holds all of K for the rows
 and the columns of its elements of the result, and adds up one element after the other. An operand that is in
-another layout (`extract.rewrite.staged_tiles`) lies in shared memory, from where all threads read it, K by K;
-so does a loaded one of which a thread would hold too much.
+another layout (`extract.rewrite.mma.staged_tiles`) lies in shared memory, from where all threads read it, K
+by K; so does a loaded one of which a thread would hold too much.
 """
 
 from dataclasses import dataclass, replace

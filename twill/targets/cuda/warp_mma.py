@@ -1,7 +1,7 @@
 """mma.sync: an MMA that every warp executes by itself, on operands in registers.
 
-Takes a `tt.dot` whose tiles are in exact linear layouts (`extract.rewrite.literal_layouts`); gives C. Raises
-ValueError for a layout or types that the instructions do not have (PTX ISA, "mma").
+Takes a `tt.dot` whose tiles are in exact linear layouts (`extract.rewrite.layouts.literal_layouts`); gives C.
+Raises ValueError for a layout or types that the instructions do not have (PTX ISA, "mma").
 """
 
 from math import prod

@@ -11,10 +11,10 @@ from math import prod
 from re import finditer
 
 from twill.diagnostics import TwillError
-from twill.extract.rewrite.edits import Edit
-from twill.extract.rewrite.layout_lines import alias_line, replaced
 from twill.extract.rewrite.subtile.dimensions import shape
 from twill.extract.rewrite.subtile.division import WHOLE, Division, Facts
+from twill.extract.rewrite.text.edits import Edit
+from twill.extract.rewrite.text.layout_lines import alias_line, replaced
 from twill.ir.distribution import distribution
 from twill.ir.loop import Bases, Blocked, Encoding, Linear, NvidiaMma, Tensor, Value
 from twill.ir.schedule import WARPGROUP

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
-from twill.extract.rewrite.edits import UNKNOWN, Edit, added, constant, edited, listed, text_of
-from twill.extract.rewrite.induction import STALE
+from twill.extract.rewrite.carried.induction import STALE
 from twill.extract.rewrite.subtile.dimensions import Cut, shape
 from twill.extract.rewrite.subtile.division import WHOLE, Division, Facts, division, facts, free_cuts
 from twill.extract.rewrite.subtile.layouts import layout_edits
 from twill.extract.rewrite.subtile.names import Names, names
+from twill.extract.rewrite.text.edits import UNKNOWN, Edit, added, constant, edited, listed, text_of
 from twill.ir.loop import MemDesc, Module, Op, Scalar, TensorDesc, TensorMemory, Token, Type, Value
 from twill.ops.table import is_mma, named, role
 

@@ -1,0 +1,1 @@
+"""Values that a loop carries to its next iteration."""

@@ -1,0 +1,1 @@
+"""Tiles between two layouts, and what threads exchange for it."""

@@ -1,0 +1,1 @@
+"""Where and in which layout tiles are loaded."""

@@ -1,0 +1,1 @@
+"""Operands and accumulators in the forms that tensor cores take."""

@@ -1,0 +1,1 @@
+"""Modules for the number of warps that their work takes."""
