@@ -64,7 +64,7 @@ WITHHELD = (0, 1 << 13, 1 << 15, 1 << 16)
 are scratch buffers, which schedules do not count."""
 LEAST = 0.25
 """Part of the time limit that a search has in any case."""
-_FEWEST = 2
+FEWEST = 2
 """Groups of loops whose groups need too many registers together: one that loads, one that computes."""
 _HELP = {False: "give it more time (--time-limit)", True: "twill schedule says why"}
 """The suggestion for a loop without a schedule, by whether infeasibility is proven."""
@@ -110,9 +110,9 @@ def _in_one_group(
 ) -> tuple[Program, tuple[Scheduled, ...]]:
     """The loops with one group that computes: no tile of registers passes through shared memory. Raises
     `short` where that has been tried, or is no help."""
-    if all(case.problem.limits.groups <= _FEWEST for case in cases):
+    if all(case.problem.limits.groups <= FEWEST for case in cases):
         raise short
-    few = [replace(case, problem=limited(case.problem, groups=_FEWEST)) for case in cases]
+    few = [replace(case, problem=limited(case.problem, groups=FEWEST)) for case in cases]
     try:
         return _lowered(few, target, solver, options, observe)
     except TwillError:
@@ -139,8 +139,8 @@ def _sharing(cases: Sequence[Case], attempt: Callable[[Sequence[Case]], Made]) -
     try:
         return attempt(cases)
     except (TogetherError, CarriedSplitError) as refused:
-        few = [replace(case, problem=limited(case.problem, groups=_FEWEST)) for case in cases]
-        if all(case.problem.limits.groups <= _FEWEST for case in cases):
+        few = [replace(case, problem=limited(case.problem, groups=FEWEST)) for case in cases]
+        if all(case.problem.limits.groups <= FEWEST for case in cases):
             raise
         try:
             return attempt(few)
@@ -350,7 +350,7 @@ def _attempts(
     each group most problems have no schedule, which takes long to find out.)"""
     if first.problem.together != problem.together:
         yield problem, False
-    most = max((len(one.solution.groups) for one in loops), default=_FEWEST)
+    most = max((len(one.solution.groups) for one in loops), default=FEWEST)
     few, more = (limited(problem, groups=min(problem.limits.groups, most + n)) for n in (0, 1))
     one = _scheduled(case, first)
     registers = most_alike(granted([one]), one)
