@@ -362,11 +362,18 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
 
     if lowering.multistage:
         found = as_written(stated, found) or found
-    one = (
-        attempt(tuple(map(session.as_kept, found)), 1)
-        if session.kept
-        else fastest(found, attempt, session.slowest, lowering.most_blocks, one_group, in_part)
-    )
+    try:
+        one = (
+            attempt(tuple(map(session.as_kept, found)), 1)
+            if session.kept
+            else fastest(found, attempt, session.slowest, lowering.most_blocks, one_group, in_part)
+        )
+    except DefectError:
+        raise
+    except TwillError as refused:
+        if lowering.multistage is not None or least_of_sm(found) > session.slowest:
+            raise
+        one = _loading_alone(partial(loading, tuple(map(session.as_kept, found))), refused)
     several = one.several
     if not session.kept:
         with suppress(DefectError), _leaving_out(session, SCHEDULED):
@@ -391,6 +398,19 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
         loading_apart=beaten and _generated(inputs, beaten, ""),
         several=several and _generated(inputs, several, ""),
     )
+
+
+def _loading_alone(attempt: Callable[[], Attempt], refused: TwillError) -> Attempt:
+    """The kernel whose group that computes loads too, where there is none with a group that loads: the slots
+    of its loops lie where those of loops before them did (`warp.footprint`), which those of several groups
+    can not. (Mamba's _chunk_scan_fwd_kernel in tiles of 128 x 256: 229376 bytes instead of 346272.) Raises
+    `refused` where that is no help."""
+    try:
+        one = attempt()
+    except TwillError:
+        raise refused from None
+    note = f"the group that computes loads too: otherwise {refused.message}"
+    return replace(one, program=replace(one.program, notes=(*one.program.notes, note)))
 
 
 def _generated(inputs: Inputs, one: Attempt, cuda: str) -> Generated:
