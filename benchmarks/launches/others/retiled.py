@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any
 
 from benchmarks.launches import attention, cases
-from benchmarks.launches.arrays import Case, bits, by, case, given, positive, ragged
+from benchmarks.launches.arrays import Case, bits, by, case, given, positive, ragged, up
 from benchmarks.launches.others.changed import below, holding, numbered, on
 from benchmarks.launches.others.chunks import Shape
 from benchmarks.launches.others.wider import around_eight, both, pairs
@@ -313,8 +313,9 @@ def crowds(tokens: Sequence[int], kind: str, tile: tuple[int, int], n: int = 204
 def by_blocks_of(
     m: int, n: int, k: int, tile: tuple[int, int], names: str = "stride_As_m stride_Bs_n"
 ) -> Case:
-    """8-bit floats with a scale for each 128 columns."""
+    """8-bit floats with a scale for each 128 columns, in rows that are aligned."""
     rows, columns = names.split()
+    row = up(k // 128, 16)
     return case(
         by(m, n, k),
         (ceil(m / tile[0]) * ceil(n / tile[1]),),
@@ -328,12 +329,12 @@ def by_blocks_of(
             "stride_bn": k,
             "stride_cm": n,
         }
-        | {rows: k // 128, columns: k // 128},
+        | {rows: row, columns: row},
         A=("f8", m * k, 0.5),
         B=("f8", n * k, 0.5),
         C=("bf16", m * n, "zeros"),
-        As=("f32", m * k // 128, positive),
-        Bs=("f32", n * k // 128, positive),
+        As=("f32", m * row, positive),
+        Bs=("f32", n * row, positive),
     )
 
 
