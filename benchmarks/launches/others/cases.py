@@ -9,6 +9,7 @@ from benchmarks.launches.arrays import Case
 from benchmarks.launches.others import (
     adapters,
     breadth,
+    configured,
     convolutions,
     delta,
     dense,
@@ -31,6 +32,7 @@ from benchmarks.launches.others import (
 TOPICS = (
     adapters,
     breadth,
+    configured,
     convolutions,
     delta,
     dense,

@@ -334,7 +334,7 @@ def by_blocks_of(
         B=("f8", n * k, 0.5),
         C=("bf16", m * n, "zeros"),
         As=("f32", m * row, positive),
-        Bs=("f32", n * row, positive),
+        Bs=("f32", ceil(n / 128) * row, positive),
     )
 
 
