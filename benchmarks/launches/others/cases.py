@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from benchmarks.launches.arrays import Case
 from benchmarks.launches.others import (
     adapters,
+    assorted,
     breadth,
     configured,
     convolutions,
@@ -31,6 +32,7 @@ from benchmarks.launches.others import (
 
 TOPICS = (
     adapters,
+    assorted,
     breadth,
     configured,
     convolutions,
