@@ -11,7 +11,7 @@ from benchmarks.launches.others.changed import below, holding, numbered, on
 from benchmarks.launches.others.chunks import Shape
 from benchmarks.launches.others.wider import around_eight, both, pairs
 from benchmarks.launches.paged import PAGE, permuted, tables
-from benchmarks.launches.products import RAGGED, experts, products, routed
+from benchmarks.launches.products import RAGGED, experts, packed, products, routed, split
 
 # --- products -----------------------------------------------------------------------------------------------
 
@@ -467,7 +467,6 @@ def triangles(s: Shape) -> Case:
 
 SAME = {
     "b_nsa_w1": "fla_nsa_fwd",
-    "b_nsa_w2": "fla_nsa_fwd",
     "b_h_w8": "fla_chunk_fwd_h",
     "b_kkt_w2": "fla_kkt",
     "b_kkt_w8": "fla_kkt",
@@ -477,22 +476,23 @@ SAME = {
     "b_o_w8": "fla_chunk_fwd_o",
     "b_attn_w8": "fla_parallel_attn_fwd",
     "b_dkv_w8": "fla_parallel_attn_bwd_dkv",
-    "b_awq_w8": "vllm_awq_gemm",
     "b_ua_w8": "vllm_unified_attention",
     "b_t08_64": "tut08_grouped",
-    "b_t12_w8": "tut12_splitk",
 }
 """Kernels that differ from others only in warps, or in what a fixed number of thread blocks walks over."""
 
 CASES: Mapping[str, Sequence[Case]] = {
-    "b_vllm_moe_64x256": (experts_by(2048, "bf16", 64, 256),),
-    "b_vllm_moe_fp8_64": (experts_by(2048, "f8", 64, 128),),
+    "b_vllm_moe_64x256": both(experts_by(2048, "bf16", 64, 256), experts_by(77, "bf16", 64, 256)),
+    "b_vllm_moe_fp8_64": both(experts_by(2048, "f8", 64, 128), experts_by(77, "f8", 64, 128)),
     "b_vllm_moe_awq": both(few_bits(64, "bf16", 4, (16, 128)), few_bits(7, "bf16", 4, (16, 128))),
     "b_vllm_moe_w8": both(few_bits(1024, "f16", 8, (64, 64)), few_bits(33, "f16", 8, (64, 64))),
     "b_fa_linear_fwd": (activated(8192, 4096, 4096),),
     "b_ll_bmm_fp8": both(heads_of_bytes(16, 2048, 512, 128), heads_of_bytes(3, 80, 512, 128)),
     "b_lmd_gemm_fp8": both(by_groups_of_columns(4096), by_groups_of_columns(1008)),
-    "b_aa_splitk_dequant": (packed_parts(16),),
+    "b_aa_splitk_dequant": both(packed_parts(16), packed_parts(48, 384, 1024)),
+    "b_awq_w8": both(packed((32 * 64, 1), 2048, 4096, 4096), packed((2 * 7, 1), 80, 400, 400)),
+    "b_nsa_w2": both(attention.sparse(2, 2048), attention.sparse(2, 1000)),
+    "b_t12_w8": both(split(1024, 1024, 8192), split(400, 528, 2112)),
     "b_gems_classic": both(plain(4096, 4096, 4096), plain(*RAGGED)),
     "b_tut03_64x256": products((64, 256)),
     "b_tut03_32x64": products((32, 64)),
