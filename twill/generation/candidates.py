@@ -345,11 +345,19 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
 
     if lowering.multistage:
         stated = replace(stated, loops=stated.as_written() or stated.loops)
-    one = (
-        attempt(tuple(map(session.as_kept, stated.loops)), 1)
-        if session.kept
-        else fastest(stated.loops, attempt, session.slowest, lowering.most_blocks, stated)
-    )
+    kept = tuple(map(session.as_kept, stated.loops)) if session.kept else ()
+    try:
+        one = (
+            attempt(kept, 1)
+            if kept
+            else fastest(stated.loops, attempt, session.slowest, lowering.most_blocks, stated)
+        )
+    except DefectError:
+        raise
+    except TwillError as refused:
+        if lowering.multistage is not None or least_of_sm(stated.loops) > session.slowest:
+            raise
+        one = _loading_alone(lambda: loading(kept or stated.one_group), refused)
     several = one.several
     if not session.kept:
         with suppress(DefectError), _leaving_out(session, SCHEDULED):
@@ -373,6 +381,19 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
         loading_apart=beaten and _generated(inputs, beaten, ""),
         several=several and _generated(inputs, several, ""),
     )
+
+
+def _loading_alone(attempt: Callable[[], Attempt], refused: TwillError) -> Attempt:
+    """The kernel whose group that computes loads too, where there is none with a group that loads: no other
+    group needs to know what an atomic operation returns, and the slots of its loops lie where those of loops
+    before them did (`warp.footprint`), which those of several groups can not. (Mamba's _chunk_scan_fwd_kernel
+    in tiles of 128 x 256: 229376 bytes instead of 346272.) Raises `refused` where that is no help."""
+    try:
+        one = attempt()
+    except TwillError:
+        raise refused from None
+    note = f"the group that computes loads too: otherwise {refused.message}"
+    return replace(one, program=replace(one.program, notes=(*one.program.notes, note)))
 
 
 def _generated(inputs: Inputs, one: Attempt, cuda: str) -> Generated:
