@@ -36,6 +36,7 @@ GIVEN = {
     "promoted": {"N": 64, "K": 592},
     "edged": {"N": 64, "K": 208},
     "pacing": {"M": 64, "N": 64, "K": 576},
+    "circling": {"M": 64, "N": 208},
     "accrued": {"M": 192, "K": 192},
     "accrued.sm100": {"M": 192, "K": 192},
 }
