@@ -2547,6 +2547,21 @@ def circling(
 
 
 @triton.jit
+def leftover(
+    a, b, c, done, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, of the tiles behind those that are done already."""
+    tile = tl.program_id(0) + done
+    row = tile // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
+    col, k = tile % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + (row % M)[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x, tl.load(b + (col % N)[:, None] * K + (i + k)[None, :]).T, acc)
+    tl.store(c + row[:, None] * N + col[None, :], acc, (row < M)[:, None] & (col < N)[None, :])
+
+
+@triton.jit
 def revolving(a, b, c, first, stride, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
     """c = a @ b.T, the rows of b at any stride and beginning again after the last one."""
     row, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
@@ -3656,6 +3671,10 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "M": "i32:16", "N": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64,
         "BLOCK_K": 64, "num_warps": 4,
     },
+    "leftover": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "done": "i32", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64,
+        "BLOCK_K": 64, "num_warps": 4,
+    },
     "pacing": {
         **dict.fromkeys("ab", "*fp16:16"), "weights": "*fp32:16", "c": "*fp32:16", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64,
         "BLOCK_K": 64, "num_warps": 4,
@@ -4124,6 +4143,7 @@ VARIANTS = {
     "edged": ("edged", {}),
     "promoted": ("promoted", {}),
     "circling": ("circling", {}),
+    "leftover": ("leftover", {}),
     "pacing": ("pacing", {}),
     "revolving": ("revolving", {}),
     "amended": ("amended", {}),
