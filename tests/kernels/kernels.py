@@ -2543,6 +2543,44 @@ def pacing(
 
 
 @triton.jit
+def circling(
+    a, b, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c += a @ b.T, beginning with another block of columns in each program and going around."""
+    row, col, k = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    x, blocks = tl.load(a + row[:, None] * BLOCK_K + k[None, :]), tl.cdiv(N, BLOCK_N)
+    at = tl.program_id(0) % blocks
+    of_b = b + (at * BLOCK_N + col)[:, None] * BLOCK_K + k[None, :]
+    of_c = c + row[:, None] * N + (at * BLOCK_N + col)[None, :]
+    for _ in range(blocks):
+        made = tl.dot(x, tl.load(of_b).T)
+        tl.atomic_add(of_c, made, (row < M)[:, None] & (at * BLOCK_N + col < N)[None, :], sem="relaxed")
+        at += 1
+        if at >= blocks:
+            at = 0
+            of_b -= (blocks - 1) * BLOCK_N * BLOCK_K
+            of_c -= (blocks - 1) * BLOCK_N
+        else:
+            of_b += BLOCK_N * BLOCK_K
+            of_c += BLOCK_N
+
+
+@triton.jit
+def leftover(
+    a, b, c, done, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, of the tiles behind those that are done already."""
+    tile = tl.program_id(0) + done
+    row = tile // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
+    col, k = tile % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + (row % M)[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x, tl.load(b + (col % N)[:, None] * K + (i + k)[None, :]).T, acc)
+    tl.store(c + row[:, None] * N + col[None, :], acc, (row < M)[:, None] & (col < N)[None, :])
+
+
+@triton.jit
 def revolving(a, b, c, first, stride, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
     """c = a @ b.T, the rows of b at any stride and beginning again after the last one."""
     row, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
@@ -3648,6 +3686,14 @@ TWILL = {
         **dict.fromkeys(("a", "b", "old", "c"), "*fp16:16"), "M": "i32", "N": "i32:16", "K": "i32:16", "slope": "fp32",
         "BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 4,
     },
+    "circling": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "M": "i32:16", "N": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64,
+        "BLOCK_K": 64, "num_warps": 4,
+    },
+    "leftover": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "done": "i32", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64,
+        "BLOCK_K": 64, "num_warps": 4,
+    },
     "pacing": {
         **dict.fromkeys("ab", "*fp16:16"), "weights": "*fp32:16", "c": "*fp32:16", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64,
         "BLOCK_K": 64, "num_warps": 4,
@@ -4117,6 +4163,8 @@ VARIANTS = {
     "allotted": ("allotted", {}),
     "edged": ("edged", {}),
     "promoted": ("promoted", {}),
+    "circling": ("circling", {}),
+    "leftover": ("leftover", {}),
     "pacing": ("pacing", {}),
     "revolving": ("revolving", {}),
     "amended": ("amended", {}),
