@@ -1,10 +1,11 @@
 """Loads through registers that are started an iteration before their slot is empty.
 
 A group that computes and loads (`warp.multistage`) would wait for them in the middle of every iteration: it
-writes to a slot what it reads. Where a thread has registers for a whole tile, it reads the tile of the next
-iteration behind the stores of this one, and MMAs and copies take the time that the accesses need. (vLLM's
-LoRA of experts, ten thread blocks of four warps on an H200: 64 to 59 us.) Takes an `Emitter` and a loop;
-gives C.
+writes to a slot what it reads. Where a thread has registers for all such tiles of a slot, it reads those of
+the next iteration behind the stores of this one, and MMAs and copies take the time that the accesses need.
+(On an H200, vLLM's LoRA of experts, one tile: 64 to 59 us; a product of odd sizes, both operands: 37 to 34
+us, and 42 with one of them early, whose accesses then no longer overlap those of the other.) Takes an
+`Emitter` and a loop; gives C.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from twill.targets.cuda.emitter import Emitter
 from twill.targets.cuda.kept_addresses import loaded_tile, of_equal_numbers, units_of
 from twill.targets.cuda.names import c_name
 from twill.targets.cuda.producers import started_early
+from twill.targets.cuda.register_loads import Units
 from twill.warp.dataflow import EFFECTS
 from twill.warp.skipped import skipped
 
@@ -29,20 +31,26 @@ def begun_early(emitter: Emitter, it: Pipelined) -> list[str]:
     knows which loads are started early."""
     lines, room = list[str](), ROOM
     for fill in _fills(emitter, it):
-        names = dict[int, str]()
-        for load in fill.loads:
-            if load.along is None or of_equal_numbers(emitter, *loaded_tile(emitter, fill, load)):
-                continue
-            found = units_of(emitter, *loaded_tile(emitter, fill, load), load)
-            count, each = found.grid.count, found.loads
-            if count * each <= room and _fixed(it, load):
-                room -= count * each
-                op = emitter.program.op(load.ops[-1])
-                names[op.index] = f"next_{c_name(emitter.program.name(op.result.id))}"
-                lines.append(f"uint32_t {names[op.index]}[{count}][{each}];")
-        emitter.early = {**emitter.early, **names}
-        lines += _first(emitter, fill) if names else []
+        passing = {load: found for load in fill.loads if (found := _passing(emitter, fill, load))}
+        registers = sum(found.grid.count * found.loads for found in passing.values())
+        if registers > room or not all(_fixed(it, load) for load in passing):
+            continue
+        room -= registers
+        for load, found in passing.items():
+            op = emitter.program.op(load.ops[-1])
+            name = f"next_{c_name(emitter.program.name(op.result.id))}"
+            emitter.early = {**emitter.early, op.index: name}
+            lines.append(f"uint32_t {name}[{found.grid.count}][{found.loads}];")
+        lines += _first(emitter, fill)
     return lines
+
+
+def _passing(emitter: Emitter, fill: ProducerLoad, load: TileLoad) -> Units | None:
+    """How threads load a tile through registers; None where they do not, or only its first element."""
+    op, tensor = loaded_tile(emitter, fill, load)
+    if load.along is None or of_equal_numbers(emitter, op, tensor):
+        return None
+    return units_of(emitter, op, tensor, load)
 
 
 def _fills(emitter: Emitter, it: Pipelined) -> Iterator[ProducerLoad]:
