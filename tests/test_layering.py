@@ -47,7 +47,9 @@ FORBIDDEN = {
 GENERATION = (
     ("alike", "generated", "hand_offs", "part_of_sm", "persistence", "refusals"),
     ("kept_remedies", "subtiles", "update_groups"),
-    ("attempts", "given", "loop_nest"),
+    ("given", "loop_nest"),
+    ("stated",),
+    ("attempts",),
     ("early_mmas", "independent", "multistage", "scheduled"),
     ("candidates",),
     ("as_made", "generate", "kept_searches"),

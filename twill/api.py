@@ -8,7 +8,7 @@ from twill.emit.ttgir import Dialect
 from twill.inputs import Case, Inputs
 from twill.ir.schedule import Result
 from twill.ir.search import Options
-from twill.pipeline import restricted, solve
+from twill.pipeline import Begun, solve
 from twill.report.scene import Scene
 
 if TYPE_CHECKING:
@@ -23,17 +23,12 @@ def schedule(spec: str, options: Options | None = None, **what_if: Any) -> tuple
     """
     from twill.generation.loop_nest import going_together
 
+    def searched(case: Case, options: Options, known: Begun | None = None) -> Result:
+        return solve(case.problem, options, known=known)
+
     search, found = options or Options(), inputs.cases(Inputs(spec, **what_if))
-    results = tuple(solve(case.problem, case.searched(search)) for case in found)
-
-    def beside_others(case: Case, options: Options, alone: Result) -> Result:
-        return solve(
-            case.problem,
-            options,
-            known=restricted(case.problem, options, lambda event: None, alone),
-        )
-
-    return results if search.modulo_only else going_together(found, results, search, beside_others)[0]
+    results = tuple(searched(case, case.searched(search)) for case in found)
+    return results if search.modulo_only else going_together(found, results, search, searched)[0]
 
 
 def compile(  # noqa: A001 (as users say it)

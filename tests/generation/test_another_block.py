@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import pytest
 
@@ -9,6 +10,7 @@ from twill.diagnostics import TwillError
 from twill.files import load, read_schedule
 from twill.generation.attempts import Attempt, fastest, least_of_sm
 from twill.generation.loop_nest import program
+from twill.generation.stated import Stated
 from twill.inputs import Case, Inputs, cases
 from twill.ir.loop import Op
 from twill.ir.problem import Problem
@@ -92,12 +94,13 @@ def test_loads_run_ahead_as_far_as_a_part_of_an_sm_holds(
         tried.extend(given)
         return first if len(tried) == 1 else more_blocks(first, 4)
 
-    def in_part(blocks: int) -> Sequence[Case]:
-        assert blocks == 3
-        loads = [op.id for op in found[0].problem.operations if op.streaming]
-        return cases(replace(inputs, ahead=tuple((load, 0) for load in loads)))
+    class InPart(Stated):
+        def in_part(self, blocks: int) -> tuple[Case, ...]:
+            assert blocks == 3
+            loads = [op.id for op in self.loops[0].problem.operations if op.streaming]
+            return cases(replace(self.inputs, ahead=tuple((load, 0) for load in loads)))
 
-    assert fastest(found, attempt, in_part=in_part).program.resident_blocks == 4
+    assert fastest(found, attempt, stated=InPart(inputs, found)).program.resident_blocks == 4
     before, after = (case.problem for case in tried)
     assert after.limits.shared < before.limits.shared
     assert any(op.streaming for op in before.operations)
@@ -328,15 +331,17 @@ def test_groups_that_pass_tiles_keep_an_sm_less_busy_than_predicted(
 
     monkeypatch.setattr("twill.generation.attempts.computing", groups)
 
-    def fewer() -> tuple[Case, ...]:
-        (case,) = first.cases
-        return (replace(case, problem=replace(case.problem, operations=case.problem.operations[1:])),)
+    class Fewer(Stated):
+        @cached_property
+        def one_group(self) -> tuple[Case, ...]:
+            (case,) = self.loops
+            return (replace(case, problem=replace(case.problem, operations=case.problem.operations[1:])),)
 
     def attempt(found: Sequence[Case], room: int) -> Attempt:
         given.extend(found)
         return first if len(given) == 1 else replace(first, loops=first.loops)
 
-    best = fastest(first.cases, attempt, one_group=fewer if stated else None)
+    best = fastest(first.cases, attempt, stated=Fewer(Inputs(TWO_COMPUTE), first.cases) if stated else None)
     assert (best is not first) == bool(tried)
     assert len(given) == 1 + tried
     before = first.cases[0].problem.operations

@@ -12,6 +12,7 @@ from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options
+from twill.pipeline import Begun
 
 KERNEL = Inputs("examples/ttgir/fa_fwd_causal.sm90.ttgir", arch="sm90")
 KEPT = "tests/kernels/schedules/fa_fwd_causal.{}.json"
@@ -81,8 +82,9 @@ def together(shared: dict[str, int], asked: list[tuple[str, int]]) -> tuple[list
     solve, found = given(list[tuple[str, int]](), shared=shared), cases(KERNEL)
     alone = [solve(case.problem) for case in found]
 
-    def again(case: Case, options: Options, one: Result) -> Result:
-        assert one in alone
+    def again(case: Case, options: Options, known: Begun | None) -> Result:
+        assert known
+        assert known.wider in alone
         assert options.time_limit <= 10
         return given(asked, shared=shared)(case.problem)
 
@@ -114,7 +116,7 @@ def test_schedules_that_go_together_are_not_searched_again() -> None:
     assert loop_nest.going_together(found, kept, Options(), never) == (tuple(kept), ())
 
 
-def never(case: Case, options: Options, alone: Result) -> Result:
+def never(case: Case, options: Options, known: Begun | None) -> Result:
     raise AssertionError(case.name)
 
 

@@ -1,7 +1,7 @@
 """When the group that computes loads too, where the user leaves that open."""
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,11 +22,11 @@ from twill.generation.multistage import (
     GAINED,
     RESERVE,
     TIGHT,
-    as_written,
     multistage,
     recurrent,
 )
 from twill.generation.spills import Compiled, least_spilled
+from twill.generation.stated import Stated
 from twill.inputs import Case, Inputs, cases
 from twill.ir.loop import Loop
 from twill.ir.problem import Problem
@@ -45,6 +45,8 @@ TWO = "settled"
 """Two loops, one behind the other."""
 SEVERAL = "paged"
 """One of which several groups compute, which copy rows by numbers from memory."""
+TAKEN = "taken"
+"""One whose programs need to know what an atomic operation returns."""
 NARROW = {"pointers_one_warp": 1, "pointers_two_warps": 2}
 """Written for so many warps."""
 SPILLED = ("8 bytes of registers are spilled, of 72 registers per thread",)
@@ -59,6 +61,16 @@ def _attempts(kernel: str) -> tuple[Attempt, Attempt]:
 
 def _cases(kernel: str) -> tuple[Case, ...]:
     return tuple(cases(_inputs(kernel)))
+
+
+class _Written(Stated):
+    """Loops that are those of a kernel that is written for few warps."""
+
+    def as_written(self) -> tuple[Case, ...]:
+        return self.loops
+
+    def without_copies(self) -> Iterator[tuple[Case, ...]]:
+        return iter(())
 
 
 def _never(given: Sequence[Case]) -> Attempt:
@@ -181,7 +193,7 @@ def test_more_blocks_hide_nothing_where_iterations_wait_for_each_other(
     monkeypatch.setattr("twill.generation.multistage.block_time", block_time)
     monkeypatch.setattr(Attempt, "cycles", cycles)
     monkeypatch.setattr(Attempt, "of_sm", of_sm)
-    written = (lambda: ()) if not narrow else (lambda: _cases(kernel))
+    written = _Written(_inputs(kernel), _cases(kernel)) if narrow else None
     as_fast_alone = narrow and alone == 1.0
     assert (multistage(first, lambda given: other, written) is not first) == (taken or as_fast_alone)
 
@@ -359,6 +371,20 @@ def test_what_the_user_decides(wanted: bool | None, groups: int) -> None:
     assert len(_generated(SMALL, wanted).program.groups) == groups
 
 
+@pytest.mark.parametrize("wanted", [False, None])
+def test_a_kernel_that_no_group_can_load_for_has_one_group(wanted: bool | None) -> None:
+    """Programs take tiles from a counter: of several groups only one would know which."""
+    if wanted is not None:
+        with pytest.raises(TwillError, match=r"the result of tt\.atomic_rmw is used"):
+            _generated(TAKEN, wanted)
+        return
+    made = _generated(TAKEN).program
+    (group,) = made.groups
+    assert not group.only_moves
+    assert "the group that computes loads too: otherwise the result of tt.atomic_rmw" in made.notes[-1]
+    assert check(made, lambda what: None).values
+
+
 # --- kernels that are written for less than a warpgroup ---------------------------------------------------
 
 
@@ -380,7 +406,7 @@ def test_few_warps_whose_tiles_have_no_schedule_take_more_registers_where_that_i
     """As if a thread of one warp had too few: of its tiles each counts half."""
     (kernel, *_), counted = NARROW, list[list[int]]()
     (case,) = _cases(kernel)
-    narrow = as_written(_inputs(kernel), [case])
+    narrow = Stated(_inputs(kernel), (case,)).as_written()
     assert narrow
     first, other = _attempts(kernel)
 
@@ -396,7 +422,7 @@ def test_few_warps_whose_tiles_have_no_schedule_take_more_registers_where_that_i
         return 1000.0 if one is first else 999.0 / (GAINED if gained else 1.0)
 
     monkeypatch.setattr(Attempt, "of_sm", of_sm)
-    found = multistage(first, attempt, lambda: narrow)
+    found = multistage(first, attempt, _Written(_inputs(kernel), narrow))
     assert (found is not first) == gained
     if gained:
         assert "threads that the kernel is written for" in found.program.notes[-1]
@@ -412,7 +438,7 @@ def test_not_where_a_group_is_to_load(kernel: str) -> None:
 def test_threads_hold_what_those_of_the_kernel_hold(kernel: str) -> None:
     """The same accumulator in fewer threads, and no other operations or dependences."""
     (wide,) = cases(_inputs(kernel))
-    narrow, *_ = as_written(_inputs(kernel), [wide]) or (wide,)
+    narrow, *_ = Stated(_inputs(kernel), (wide,)).as_written() or (wide,)
     assert narrow.problem.operations == wide.problem.operations
     assert narrow.problem.edges == wide.problem.edges
     times = 4 // NARROW[kernel]
@@ -420,8 +446,8 @@ def test_threads_hold_what_those_of_the_kernel_hold(kernel: str) -> None:
         [v for v in one.problem.values if v.src.startswith("dot")] for one in (narrow, wide)
     )
     assert held.registers == times * before.registers
-    assert as_written(replace(_inputs(kernel), warps=8), [wide]) is None
-    assert as_written(_inputs(SMALL), cases(_inputs(SMALL))) is None
+    assert not Stated(replace(_inputs(kernel), warps=8), (wide,)).as_written()
+    assert not Stated(_inputs(SMALL), _cases(SMALL)).as_written()
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")

@@ -14,7 +14,8 @@ from twill.extract.rewrite.warps.narrow_modules import accumulator_tiles
 from twill.generation.attempts import Attempt
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
-from twill.generation.multistage import CLEARLY, multistage, without_copies
+from twill.generation.multistage import CLEARLY, multistage
+from twill.generation.stated import Stated
 from twill.inputs import Case, Inputs, cases, chosen_loops, origin
 from twill.ir.distribution import distribution
 from twill.ir.loop import Linear, Module, NvidiaMma
@@ -112,9 +113,9 @@ def test_more_warps_are_not_made() -> None:
 
 def test_loops_of_the_fewest_warps_come_first(inputs: Inputs) -> None:
     assert origin(inputs)[0].num_warps == 4
-    found = [loops[0].module for loops in without_copies(inputs, cases(inputs))]
+    found = [loops[0].module for loops in Stated(inputs, cases(inputs)).without_copies()]
     assert [one.num_warps for one in found if one] == [1, 2]
-    assert not [*without_copies(replace(inputs, warps=8), cases(inputs))]
+    assert not [*Stated(replace(inputs, warps=8), cases(inputs)).without_copies()]
 
 
 def test_a_kernel_has_the_warps_that_hold_no_copies(made: Generated) -> None:
@@ -152,9 +153,15 @@ def test_taken_where_that_is_clearly_faster(monkeypatch: pytest.MonkeyPatch, gai
             return few
         raise TwillError("not lowered")
 
-    def alone() -> Iterator[tuple[Case, ...]]:
-        yield ()
-        yield tuple(cases(Inputs(f"tests/kernels/ttgir/{kernel}.sm90.ttgir", arch="sm90")))
+    class Alone(Stated):
+        def as_written(self) -> tuple[Case, ...]:
+            return ()
+
+        def without_copies(self) -> Iterator[tuple[Case, ...]]:
+            yield ()
+            yield self.loops
+
+    inputs = Inputs(f"tests/kernels/ttgir/{kernel}.sm90.ttgir", arch="sm90")
 
     def wide(*given: object) -> Attempt:
         return first
@@ -169,7 +176,7 @@ def test_taken_where_that_is_clearly_faster(monkeypatch: pytest.MonkeyPatch, gai
     monkeypatch.setattr("twill.generation.multistage._time", taken)
     monkeypatch.setattr("twill.generation.multistage._time_alone", alone_taken)
     monkeypatch.setattr("twill.generation.multistage._of_warpgroups", wide)
-    found = multistage(first, attempt, alone=alone)
+    found = multistage(first, attempt, Alone(inputs, cases(inputs)))
     assert (found is not first) == gained
 
 

@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import pytest
@@ -15,6 +15,7 @@ from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.loop_nest import NoScheduleError
 from twill.generation.multistage import multistage
+from twill.generation.stated import Stated
 from twill.inputs import Case, Inputs
 from twill.ir.operands import Register
 from twill.ir.program import Program
@@ -196,6 +197,19 @@ def test_iterations_that_take_no_time_are_a_reason_for_the_form(
     assert best.program.groups == (alone if sparse else first).program.groups
 
 
+class _Wide(Stated):
+    """Loops that are those of more warps."""
+
+    def wide(self) -> tuple[Case, ...]:
+        return self.loops
+
+    def as_written(self) -> tuple[Case, ...]:
+        return ()
+
+    def without_copies(self) -> Iterator[tuple[Case, ...]]:
+        return iter(())
+
+
 @pytest.mark.parametrize("flags", [True, False])
 def test_more_warps_where_one_group_has_no_schedule(monkeypatch: pytest.MonkeyPatch, flags: bool) -> None:
     """A loop that a flag decides; others have their groups."""
@@ -213,6 +227,6 @@ def test_more_warps_where_one_group_has_no_schedule(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("twill.generation.multistage.computing", lambda one: 2)  # pyright: ignore
     monkeypatch.setattr("twill.generation.multistage.divided_in_vain", lambda one, limits: True)  # pyright: ignore
     monkeypatch.setattr("twill.generation.multistage.flagged", lambda made, loop: flags)  # pyright: ignore
-    best = multistage(first, attempt, wide=lambda: other.cases)
+    best = multistage(first, attempt, _Wide(Inputs("", groups=2), other.cases))
     assert len(tried) == (3 if flags else 2)
     assert (len(best.program.groups) == 1) == flags

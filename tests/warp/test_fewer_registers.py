@@ -55,7 +55,7 @@ def test_fewer_groups_come_first_and_are_taken_where_nothing_is_lost() -> None:
         limits = problem.limits
         tried.append((limits.registers_per_thread, limits.groups))
         assert kept.solution
-        if limits.groups > loop_nest._FEWEST:  # pyright: ignore[reportPrivateUsage]
+        if limits.groups > loop_nest.FEWEST:
             return alone(problem)
         groups = tuple(
             replace(group, registers=number)

@@ -89,14 +89,13 @@ def codegen(
 
 def _write(out: Path, made: "Generated", dump: Path | None) -> None:
     """All files but the library and the reports."""
-    from twill.cli.output import write_all
+    from twill.cli.output import say_replaced, write_all
     from twill.generation.generate import files
 
     if dump is not None:
         for path in write_all(dump, {name: partial(str, text) for name, text in made.dumps.items()}):
             click.echo(f"wrote {path}", err=True)
-    if made.replaced:
-        click.echo(f"note: {made.replaced}", err=True)
+    say_replaced(made)
     _say_unchecked(made)
     for path in write_all(out, files(made)):
         click.echo(f"wrote {path}", err=True)

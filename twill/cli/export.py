@@ -46,7 +46,7 @@ def export(spec: str, to: "Language", out: Path, **options: Option) -> None:
     """
     from dataclasses import replace
 
-    from twill.cli.output import note
+    from twill.cli.output import note, say_replaced
     from twill.emit.files import write
     from twill.generation.export import exported
     from twill.generation.generate import generate
@@ -63,7 +63,6 @@ def export(spec: str, to: "Language", out: Path, **options: Option) -> None:
     write(out / name, text)  # beside the kernels exported before
     note(out, [out / name])
     click.echo(f"wrote {out / name}", err=True)
-    if made.replaced:
-        click.echo(f"note: {made.replaced}", err=True)
+    say_replaced(made)
     for warning in made.program.warnings:
         click.echo(f"warning: {warning}", err=True)

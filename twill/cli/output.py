@@ -22,6 +22,7 @@ from twill.ir.schedule import Bounds, Result, Solution
 from twill.ir.search import Options
 
 if TYPE_CHECKING:
+    from twill.generation.generated import Generated
     from twill.report.page import Context, Run
 
 Contents = Mapping[str, Callable[[], str | bytes]]
@@ -167,6 +168,12 @@ def put(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]:
 def note(folder: Path, paths: Iterable[Path]) -> None:
     """Record files that the running command wrote by itself."""
     record(folder, [path.name for path in paths if path.parent == folder], _running()[0])
+
+
+def say_replaced(made: "Generated") -> None:
+    """Say which of the given schedules a kernel does not have."""
+    if made.replaced:
+        click.echo(f"note: {made.replaced}", err=True)
 
 
 def _running() -> tuple[str, list[Path]]:

@@ -97,7 +97,7 @@ def simulate(spec: str, out: Path | None, **options: Option) -> None:
     \b
     twill simulate kernel.ttgir --arch sm90
     """
-    from twill.cli.output import write_all
+    from twill.cli.output import say_replaced, write_all
     from twill.generation.generate import generate
     from twill.simulate.report import trace
     from twill.warp.listing import text
@@ -107,8 +107,7 @@ def simulate(spec: str, out: Path | None, **options: Option) -> None:
             inputs(spec, options), replace(generate_options(options), check=False), on_progress
         )
     )
-    if generated.replaced:
-        click.echo(f"note: {generated.replaced}", err=True)
+    say_replaced(generated)
     made = generated.program
     _values(made, options)
     _interleavings(made)

@@ -18,6 +18,7 @@ from twill.generation.generated import Generated
 from twill.generation.hand_offs import with_hand_offs
 from twill.generation.part_of_sm import limited
 from twill.generation.persistence import SHORT
+from twill.generation.stated import Stated
 from twill.generation.update_groups import with_update_group
 from twill.inputs import Case, shares_of
 from twill.ir.loop import shares
@@ -109,14 +110,6 @@ class Attempt:
         return time_of_sm(self.program, self.loops, trips, self.intervals)
 
 
-OneGroup = Callable[[], Sequence[Case]]
-"""The loops as they are stated for one group that computes: operations that no other group may have are one,
-where the order of their parts would need more registers."""
-
-InPart = Callable[[int], Sequence[Case]]
-"""The loops as they are stated for one of so many thread blocks on an SM: loads of which its shared memory
-does not hold a further tile do not run ahead."""
-
 Solving = Callable[[Sequence[Case], int], Attempt]
 """Schedules loops and lowers them for so many thread blocks on an SM (`warp.plan.Options.room`). Raises
 TwillError."""
@@ -127,8 +120,7 @@ def fastest(
     attempt: Solving,
     slowest: float = inf,
     most_blocks: int = MOST_BLOCKS,
-    one_group: OneGroup | None = None,
-    in_part: InPart | None = None,
+    stated: Stated | None = None,
 ) -> Attempt:
     """The schedules whose program is predicted to be fastest: of every implementation, with a group of its
     own for updates of accumulators where other groups have too much to do, with waits inside of elementwise
@@ -167,7 +159,7 @@ def fastest(
         best = _faster(best, tuple(_implemented(case, name) for case in best[0].cases), attempt)
     if best[0] is not first:
         return _with_note(*best, alone, what)
-    return first if moved or names else _with_more_blocks(first, attempt, most_blocks, one_group, in_part)
+    return first if moved or names else _with_more_blocks(first, attempt, most_blocks, stated)
 
 
 def _faster(
@@ -231,13 +223,7 @@ def _least_of_block(case: Case) -> float:
     return bounds(case.problem).value * case.problem.resolution.cycles_per_unit
 
 
-def _with_more_blocks(
-    first: Attempt,
-    attempt: Solving,
-    most: int,
-    one_group: OneGroup | None = None,
-    in_part: InPart | None = None,
-) -> Attempt:
+def _with_more_blocks(first: Attempt, attempt: Solving, most: int, stated: Stated | None) -> Attempt:
     """The attempt, or one whose schedules leave room on an SM for more thread blocks: with one group that
     computes in each, where groups that pass tiles to each other are late for that and it is predicted to be
     no slower; where one that waits is predicted to leave the SM idle, for another block, or for one for each
@@ -248,13 +234,13 @@ def _with_more_blocks(
         return first
     now = first.of_sm()
     alone = min(most, computing(first) * first.program.resident_blocks)
-    apart = _Apart(first, residency, one_group, attempt, alone)
+    apart = _Apart(first, residency, stated, attempt, alone)
     best = _without_passing(apart, now)
     if best[0] is first and not full and (trips := short_loops(first)):
         best = _without_division(apart, trips)
     if best[0] is first and not full and leaves_idle(first, residency) and not _paced_by_l2(first, residency):
         best = (first, now / residency.idle)
-        if another := _for_blocks(first, residency, first.program.resident_blocks + 1, in_part):
+        if another := _for_blocks(first, residency, first.program.resident_blocks + 1, stated):
             best = _faster(best, another, attempt, Attempt.of_sm)
     if best[0] is first and not full and divided_in_vain(first, residency):
         best = _alone_in_fewer(apart, now)
@@ -306,7 +292,7 @@ class _Apart:
 
     first: Attempt
     residency: Residency
-    one_group: OneGroup | None
+    stated: Stated | None
     attempt: Solving
     most: int
     """Of them on an SM."""
@@ -314,7 +300,7 @@ class _Apart:
     def cases(self, blocks: int) -> tuple[Case, ...] | None:
         """The loops with the limits of so many of them on an SM; None where no more than one group
         computes."""
-        return _each_alone(self.first, self.residency, blocks, self.one_group)
+        return _each_alone(self.first, self.residency, blocks, self.stated)
 
 
 def _alone_in_fewer(apart: _Apart, now: float) -> tuple[Attempt, float]:
@@ -414,7 +400,7 @@ def mmas_of_warps_alone(one: Attempt) -> bool:
 
 
 def _for_blocks(
-    first: Attempt, residency: Residency, blocks: int, in_part: InPart | None = None
+    first: Attempt, residency: Residency, blocks: int, stated: Stated | None
 ) -> tuple[Case, ...] | None:
     """The loops with the limits of so many thread blocks on an SM, and no more groups than they have, stated
     again where these hold less than the loads that run ahead; None where a schedule is not looked for with so
@@ -430,9 +416,9 @@ def _for_blocks(
     if registers < residency.fewest * max(group.registers for group in wide):
         return None
     found = _limited(first, blocks, len(granted), registers)
-    if in_part is None or all(_ahead(case.problem) <= case.problem.limits.shared for case in found):
+    if stated is None or all(_ahead(case.problem) <= case.problem.limits.shared for case in found):
         return found
-    return _stated_again(found, in_part(blocks))
+    return _stated_again(found, stated.in_part(blocks))
 
 
 def _stated_again(found: Sequence[Case], stated: Sequence[Case]) -> tuple[Case, ...]:
@@ -451,7 +437,7 @@ def _ahead(problem: Problem) -> int:
 
 
 def _each_alone(
-    first: Attempt, residency: Residency, blocks: int, one_group: OneGroup | None
+    first: Attempt, residency: Residency, blocks: int, stated: Stated | None
 ) -> tuple[Case, ...] | None:
     """The loops with the limits of so many thread blocks on an SM, in each of which one group computes and
     one loads: with registers of which schedules use a part, as kernels do; None where no more than one
@@ -467,14 +453,13 @@ def _each_alone(
     step, threads = limits.register_step, 32 * max(group.warps for group in wide)
     own = (limits.registers_total // blocks - 128 * -(-loading // step) * step) // threads
     registers = int(own / residency.used) // step * step
-    cases = for_one_group(first, one_group)
+    cases = for_one_group(first, stated)
     return _limited(first, blocks, len(granted) - len(wide) + 1, registers, cases)
 
 
-def for_one_group(first: Attempt, one_group: OneGroup | None) -> tuple[Case, ...]:
+def for_one_group(first: Attempt, stated: Stated | None) -> tuple[Case, ...]:
     """The loops of an attempt, those of other operations as they are stated for one group that computes."""
-    stated = one_group() if one_group else first.cases
-    pairs = zip(first.cases, stated, strict=True)
+    pairs = zip(first.cases, stated.one_group if stated else first.cases, strict=True)
     return tuple(other if _operations(case) != _operations(other) else case for case, other in pairs)
 
 

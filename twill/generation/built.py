@@ -147,8 +147,6 @@ def with_library(
     made = other or (made if said else _in_more_blocks(made, options, folder))
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
-    if made.replaced:
-        notes(made.program, "schedules", on_progress)(made.replaced)
     library(made, folder, home)
     return made, other is not None
 

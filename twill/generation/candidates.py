@@ -8,7 +8,7 @@ has decided on is the only one of its kind.
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from math import inf
 from typing import TYPE_CHECKING
@@ -38,11 +38,11 @@ from twill.generation.generated import (
 )
 from twill.generation.given import divided_waits, fitting, given, matching, refuse_foreign
 from twill.generation.independent import independent
-from twill.generation.loop_nest import LEAST, NoScheduleError
-from twill.generation.multistage import FEWEST, as_written, multistage, without_copies
-from twill.generation.part_of_sm import taken
+from twill.generation.loop_nest import FEWEST, LEAST, NoScheduleError
+from twill.generation.multistage import multistage
 from twill.generation.persistence import SHORT
 from twill.generation.refusals import refusals
+from twill.generation.stated import Stated
 from twill.generation.subtiles import COUNT, GAIN, MORE_WARPS, SPILLS, better, divided, note
 from twill.generation.subtiles import searched as of_both_forms
 from twill.inputs import Case, Inputs, cases
@@ -66,6 +66,7 @@ proofs."""
 ORDERS: Mapping[bool | None, "Order"] = {True: "claimed", False: "mirrored"}
 """Of the programs of a persistent kernel, where the user says whether thread blocks claim them."""
 JOINED = "one group that computes"
+LOADS_TOO = "the group that computes loads too"
 TIGHT = "in as few registers"
 JOINING = 1.2
 """How many times as long a thread block of several groups that compute has to take as one of a single group
@@ -158,7 +159,7 @@ def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
     except TwillError as refused:
         found = () if decided else _with_sub_tiles(inputs, session, inf)
         found = found or _in_few_registers(inputs, session, _with_more_warps(inputs, session, refused))
-        found = found or _spilling(inputs, session, refused)
+        found = found or _loading_too(inputs, session, refused) or _spilling(inputs, session, refused)
         if not found:
             raise
         return found
@@ -182,7 +183,7 @@ def _sub_tiles_alone(inputs: Inputs, session: _Session) -> tuple[Generated, ...]
 
         return _known(case.problem, session, search.max_in_flight) or _kept(fresh, session)
 
-    stated = _stated(inputs, session)
+    stated = _for_code(inputs, session)
     try:
         whole = cases(replace(stated, subtile=1))
         if all(map(_short, whole)):
@@ -244,7 +245,7 @@ def _joined(inputs: Inputs, session: _Session, whole: Generated) -> tuple[Genera
 def _least_of_sm(inputs: Inputs, session: _Session) -> float:
     """Machine cycles of an SM for an iteration of each loop at least; 0 where they can not be stated."""
     try:
-        return least_of_sm(cases(_stated(inputs, session)))
+        return least_of_sm(cases(_for_code(inputs, session)))
     except TwillError:
         return 0.0
 
@@ -300,6 +301,21 @@ def _spilling(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[G
     return ()
 
 
+def _loading_too(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[Generated, ...]:
+    """The kernel whose only group computes and loads, where there is none with a group that loads: no other
+    group needs to know what an atomic operation returns, say, and the slots of its loops lie where those of
+    loops before them did (`warp.footprint`), which those of several groups can not. (Mamba's
+    _chunk_scan_fwd_kernel in tiles of 128 x 256: 229376 bytes instead of 346272.)"""
+    lowering = session.options.lowering
+    if isinstance(refused, DefectError) or lowering.multistage is not None:
+        return ()
+    groups = inputs.groups if session.kept else inputs.groups or FEWEST
+    whole = replace(inputs, subtile=inputs.subtile or 1, groups=groups)
+    loading = replace(session.options, lowering=replace(lowering, multistage=True))
+    made = _alternative(whole, replace(session, options=loading))
+    return () if made is None else (noted(made, f"{LOADS_TOO}: otherwise {refused.message}"),)
+
+
 def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated) -> tuple[Generated, ...]:
     """The persistent kernel, where that is open and predicted to be faster than as it is `written`."""
     from twill.generation.persistence import faster, hidden_better, open_to_it
@@ -324,11 +340,9 @@ def _alternative(inputs: Inputs, session: _Session) -> Generated | None:
 
 def _lowered(inputs: Inputs, session: _Session) -> Generated:
     """One form, with the implementations of operations that are predicted to be fastest."""
-    stated = _stated(inputs, session)
-    found = cases(stated)
-    refuse_foreign(session.kept, [case.problem.name for case in found])
-
-    lowering = session.options.lowering
+    lowering, for_code = session.options.lowering, _for_code(inputs, session)
+    stated = Stated(for_code, cases(for_code))
+    refuse_foreign(session.kept, [case.problem.name for case in stated.loops])
 
     def attempt(tried: Sequence[Case], room: int) -> Attempt:
         return _attempt(tried, session, replace(lowering, room=room))
@@ -345,27 +359,12 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     def storing(tried: Sequence[Case]) -> Attempt:
         return _attempt(tried, session, replace(lowering, independent=True))
 
-    @cache
-    def one_group() -> Sequence[Case]:
-        several = stated.groups is None or stated.groups > FEWEST
-        return cases(replace(stated, groups=FEWEST)) if several else found
-
-    def in_part(blocks: int) -> Sequence[Case]:
-        machine = found[0].machine
-        if machine is None or machine.residency is None:
-            return found
-        most = machine.limits.shared if stated.shared is None else stated.shared
-        return cases(replace(stated, shared=most - taken(machine, blocks)))
-
-    def wide() -> Sequence[Case]:
-        return cases(replace(stated, groups=FEWEST, warps=MORE_WARPS)) if inputs.warps is None else ()
-
     if lowering.multistage:
-        found = as_written(stated, found) or found
+        stated = replace(stated, loops=stated.as_written() or stated.loops)
     one = (
-        attempt(tuple(map(session.as_kept, found)), 1)
+        attempt(tuple(map(session.as_kept, stated.loops)), 1)
         if session.kept
-        else fastest(found, attempt, session.slowest, lowering.most_blocks, one_group, in_part)
+        else fastest(stated.loops, attempt, session.slowest, lowering.most_blocks, stated)
     )
     several = one.several
     if not session.kept:
@@ -374,8 +373,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     before = one
     if lowering.multistage is None and not session.kept:
         with suppress(DefectError), _leaving_out(session, LOADING):
-            few = partial(without_copies, stated, found)
-            one = multistage(one, loading, lambda: as_written(stated, found), one_group, wide, few)
+            one = multistage(one, loading, stated)
     elif lowering.multistage is None:
         with suppress(DefectError), _leaving_out(session, LOADING):
             one = multistage(one, loading)  # with the given schedules
@@ -383,7 +381,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
         with suppress(DefectError), _leaving_out(session, STORING):
             one = independent(one, storing)
-    inputs = replace(inputs, order=stated.order, pairs=stated.pairs)
+    inputs = replace(inputs, order=for_code.order, pairs=for_code.pairs)
     slower = (other for other in loaded if other.cases == one.cases and other.loops is not one.loops)
     return replace(
         _generated(inputs, one, source(one.program, one.loops)),
@@ -399,7 +397,7 @@ def _generated(inputs: Inputs, one: Attempt, cuda: str) -> Generated:
     )
 
 
-def _stated(inputs: Inputs, session: _Session) -> Inputs:
+def _for_code(inputs: Inputs, session: _Session) -> Inputs:
     """The inputs whose loops are scheduled for generated code."""
     from twill.targets import EXACT_LAYOUTS
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 from twill.diagnostics import TwillError, together
 from twill.engine.clock import own_clock
 from twill.engine.probe import Feasible
+from twill.generation import subtiles
 from twill.generation.refusals import refusals
 from twill.inputs import Case
 from twill.ir.problem import Problem
@@ -22,7 +23,7 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options as Search
 from twill.modulo.bounds import bounds
-from twill.pipeline import adopted, up_to
+from twill.pipeline import adopted, restricted, up_to
 from twill.targets import target
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.dataflow import Code, read, variables
@@ -35,8 +36,6 @@ from twill.warp.thread_block import fits, granted, most_alike
 from twill.whatif import Pins, limited, pinned
 
 Solve = Callable[[Problem], Result]
-Again = Callable[[Case, Search, Result], Result]
-"""A search for a loop of which a result with fewer conditions is known."""
 Made = TypeVar("Made")
 
 
@@ -64,7 +63,7 @@ WITHHELD = (0, 1 << 13, 1 << 15, 1 << 16)
 are scratch buffers, which schedules do not count."""
 LEAST = 0.25
 """Part of the time limit that a search has in any case."""
-_FEWEST = 2
+FEWEST = 2
 """Groups of loops whose groups need too many registers together: one that loads, one that computes."""
 _HELP = {False: "give it more time (--time-limit)", True: "twill schedule says why"}
 """The suggestion for a loop without a schedule, by whether infeasibility is proven."""
@@ -110,9 +109,9 @@ def _in_one_group(
 ) -> tuple[Program, tuple[Scheduled, ...]]:
     """The loops with one group that computes: no tile of registers passes through shared memory. Raises
     `short` where that has been tried, or is no help."""
-    if all(case.problem.limits.groups <= _FEWEST for case in cases):
+    if all(case.problem.limits.groups <= FEWEST for case in cases):
         raise short
-    few = [replace(case, problem=limited(case.problem, groups=_FEWEST)) for case in cases]
+    few = [replace(case, problem=limited(case.problem, groups=FEWEST)) for case in cases]
     try:
         return _lowered(few, target, solver, options, observe)
     except TwillError:
@@ -139,8 +138,8 @@ def _sharing(cases: Sequence[Case], attempt: Callable[[Sequence[Case]], Made]) -
     try:
         return attempt(cases)
     except (TogetherError, CarriedSplitError) as refused:
-        few = [replace(case, problem=limited(case.problem, groups=_FEWEST)) for case in cases]
-        if all(case.problem.limits.groups <= _FEWEST for case in cases):
+        few = [replace(case, problem=limited(case.problem, groups=FEWEST)) for case in cases]
+        if all(case.problem.limits.groups <= FEWEST for case in cases):
             raise
         try:
             return attempt(few)
@@ -187,26 +186,34 @@ def _beside_each_other(
 
 
 def going_together(
-    cases: Sequence[Case], results: Sequence[Result], search: Search, solve: Again
+    cases: Sequence[Case],
+    results: Sequence[Result],
+    search: Search,
+    solve: subtiles.Solve,
+    told: subtiles.Told = lambda loop, event: None,
 ) -> tuple[tuple[Result, ...], tuple[str, ...]]:
     """Schedules of loops that one thread block can have for those of each kernel, and notes on what that
     costs.
 
     `results` are those of the loops alone. One stays where it goes with those before it; otherwise the loop
-    is solved on their groups, as `program` does it, by `solve`, which takes the result alone too: what that
-    excludes stays excluded. There is no search for what another one has answered. These searches have the
-    time limit of each loop once more, together, and `LEAST` of it each. All results of a kernel stay where
-    one is no schedule, and, with a note, where none were found that go together.
+    is solved on their groups, as `program` does it: what the result alone excludes stays excluded. There is
+    no search for what another one has answered. These searches have the time limit of each loop once more,
+    together, and `LEAST` of it each. All results of a kernel stay where one is no schedule, and, with a note,
+    where none were found that go together.
     """
     found = list[tuple[tuple[Result, ...], tuple[str, ...]]]()
     for _, some in groupby(zip(cases, results, strict=True), lambda one: one[0].name.partition("/")[0]):
         of_kernel, alone = zip(*some, strict=True)
-        found.append(_of_one_kernel(of_kernel, alone, search, solve))
+        found.append(_of_one_kernel(of_kernel, alone, search, solve, told))
     return tuple(chain(*(one for one, _ in found))), tuple(chain(*(notes for _, notes in found)))
 
 
 def _of_one_kernel(
-    cases: Sequence[Case], results: Sequence[Result], search: Search, solve: Again
+    cases: Sequence[Case],
+    results: Sequence[Result],
+    search: Search,
+    solve: subtiles.Solve,
+    told: subtiles.Told,
 ) -> tuple[tuple[Result, ...], tuple[str, ...]]:
     if any(case.module is None or not one.solution for case, one in zip(cases, results, strict=True)):
         return tuple(results), ()
@@ -229,8 +236,11 @@ def _of_one_kernel(
         limit = max(LEAST * search.time_limit, min(search.time_limit, left))
         options = replace(case.searched(search), time_limit=limit)
         answer = answered(problem, options, alone)
-        found.append(answer or solve(replace(case, problem=problem), options, alone))
-        return found[-1]
+        if answer is None:
+            known = restricted(problem, options, partial(told, case.name), alone)
+            answer = solve(replace(case, problem=problem), options, known)
+        found.append(answer)
+        return answer
 
     def faster(problem: Problem, result: Result) -> bool:
         assert result.solution is not None
@@ -350,7 +360,7 @@ def _attempts(
     each group most problems have no schedule, which takes long to find out.)"""
     if first.problem.together != problem.together:
         yield problem, False
-    most = max((len(one.solution.groups) for one in loops), default=_FEWEST)
+    most = max((len(one.solution.groups) for one in loops), default=FEWEST)
     few, more = (limited(problem, groups=min(problem.limits.groups, most + n)) for n in (0, 1))
     one = _scheduled(case, first)
     registers = most_alike(granted([one]), one)

@@ -16,11 +16,8 @@ from dataclasses import replace
 
 from twill import whatif
 from twill.diagnostics import TwillError
-from twill.extract.dependence.build import graph
-from twill.extract.rewrite.warps.fewer_warps import needed_warps
 from twill.generation.attempts import (
     Attempt,
-    OneGroup,
     computing,
     divided_in_vain,
     for_one_group,
@@ -29,13 +26,12 @@ from twill.generation.attempts import (
     short_loops,
     walks,
 )
-from twill.generation.loop_nest import NoScheduleError
+from twill.generation.loop_nest import FEWEST, NoScheduleError
 from twill.generation.persistence import SHORT
-from twill.inputs import Case, Inputs, chosen_loops, origin
-from twill.ir.loop import Loop, Module
+from twill.generation.stated import Stated
+from twill.inputs import Case
 from twill.ir.problem import Problem
 from twill.ir.program import WarpProgram
-from twill.ir.schedule import WARPGROUP
 from twill.ir.statements import Pipelined, through_registers, walk
 from twill.modulo.bounds import bounds
 from twill.ops.table import names
@@ -80,9 +76,6 @@ WRITTEN, ALONE = "the kernel is written for", "hold no copies of its accumulator
 ALL_MMAS = frozenset(names("dot", "wgmma", "tensor_memory_mma"))
 """Operations, of warps too."""
 
-FEWEST = 2
-"""Groups of a schedule of which one computes: it and one that loads."""
-
 Lowering = Callable[[Sequence[Case]], Attempt]
 """Lowers loops so that the group that computes loads too. Raises TwillError."""
 
@@ -90,34 +83,26 @@ Lowering = Callable[[Sequence[Case]], Attempt]
 def multistage(
     first: Attempt,
     attempt: Lowering,
-    narrow: Callable[[], tuple[Case, ...] | None] = lambda: None,
-    one_group: OneGroup | None = None,
-    wide: OneGroup | None = None,
-    alone: Callable[[], Iterator[tuple[Case, ...]]] = lambda: iter(()),
+    stated: Stated | None = None,
 ) -> Attempt:
     """The attempt, or the one whose group that computes loads too, with a note that has both predictions; of
-    `narrow` loops always the latter, where it can be lowered; of those of warps that hold no copies, where
-    it is predicted to be faster. The loops are `wide` with more warps."""
+    loops with the warps that they are written for always the latter, where it can be lowered; of those of
+    warps that hold no copies, where it is predicted to be faster."""
     machine = first.loops[0].machine
     if machine.residency is None or target(machine.arch).completion != "commit group" or walks(first):
         return first
-    best = _written_or_wide(first, attempt, narrow(), one_group, wide)
-    return _faster_alone(best, alone(), attempt) or best
+    best = _written_or_wide(first, attempt, stated)
+    return (stated and _faster_alone(best, stated.without_copies(), attempt)) or best
 
 
-def _written_or_wide(
-    first: Attempt,
-    attempt: Lowering,
-    written: Sequence[Case] | None,
-    one_group: OneGroup | None,
-    wide: OneGroup | None,
-) -> Attempt:
+def _written_or_wide(first: Attempt, attempt: Lowering, stated: Stated | None) -> Attempt:
     """With the warps that a kernel is written for, where these are less than a warpgroup and it can be
     lowered, else with warpgroups."""
+    written = stated.as_written() if stated else ()
     other = _narrow(written, attempt, WRITTEN) if written else None
     if other and not _waits_longer(other, first):
         return other
-    best = _of_warpgroups(first, attempt, one_group, wide)
+    best = _of_warpgroups(first, attempt, stated)
     tight = _narrow(_tight(written), attempt, WRITTEN) if written and not other else None
     if tight is None or _waits_longer(tight, first) or GAINED * tight.of_sm() > best.of_sm():
         return best
@@ -147,11 +132,9 @@ def _tight(written: Sequence[Case]) -> Sequence[Case]:
     return tuple(replace(case, problem=whatif.spilling(case.problem, TIGHT)) for case in written)
 
 
-def _of_warpgroups(
-    first: Attempt, attempt: Lowering, one_group: OneGroup | None, wide: OneGroup | None
-) -> Attempt:
+def _of_warpgroups(first: Attempt, attempt: Lowering, stated: Stated | None) -> Attempt:
     """The attempt, or the one whose group that computes loads too."""
-    other = _loading(first, attempt, one_group, wide)
+    other = _loading(first, attempt, stated)
     if other is None:
         return first
     trips = short_loops(first)
@@ -187,9 +170,7 @@ def _once(first: Attempt) -> dict[int, int]:
     return {loop: count or SHORT for loop, count in known.items()}
 
 
-def _loading(
-    first: Attempt, attempt: Lowering, one_group: OneGroup | None, wide: OneGroup | None
-) -> Attempt | None:
+def _loading(first: Attempt, attempt: Lowering, stated: Stated | None) -> Attempt | None:
     """The kernel whose group that computes loads too: with the schedules that there are, or, where several
     groups compute, with those of one, if they divide their work in vain, pass tiles beside MMAs of warps
     alone or in thread blocks that wait for each other, or threads copy what pages or rows are numbers of (a
@@ -206,12 +187,12 @@ def _loading(
     rare = any(flagged(first.program, loop.loop.op.index) for loop in first.loops)
     if not (vain or rare or _looks_up(first)):
         return None
-    stated = for_one_group(first, one_group)
-    alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in stated)
+    one_group = for_one_group(first, stated)
+    alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in one_group)
     try:
         return attempt(tuple(alone))
     except NoScheduleError:
-        return _lowered(tuple(wide()), attempt) if rare and wide else None
+        return _lowered(stated.wide(), attempt) if rare and stated else None
     except TwillError:
         return None
 
@@ -327,62 +308,6 @@ def _narrow(written: Sequence[Case], attempt: Lowering, why: str) -> Attempt | N
     threads = other.program.launch.threads
     note = f"the group that computes loads too, with the {threads} threads that {why}"
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
-
-
-def as_written(inputs: Inputs, found: Sequence[Case]) -> tuple[Case, ...] | None:
-    """The loops of a kernel that is written for less than a warpgroup, with these warps, one group that
-    computes, and the costs that they have in a warpgroup; None for other kernels, and where the number of
-    warps is given or makes another kernel of it."""
-    return _with_warps(inputs, found, origin(inputs)[0].num_warps)
-
-
-def without_copies(inputs: Inputs, found: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
-    """`as_written` for fewer warps than a kernel is written for, where several hold the same accumulators:
-    for those that hold no copies, then for more of them, with which a thread holds less."""
-    module = origin(inputs)[0]
-    warps = needed_warps(module)
-    while warps < min(module.num_warps, WARPGROUP):
-        if made := _with_warps(inputs, found, warps):
-            yield made
-        warps *= 2
-
-
-def _with_warps(inputs: Inputs, found: Sequence[Case], warps: int) -> tuple[Case, ...] | None:
-    if inputs.warps is not None or warps >= WARPGROUP:
-        return None
-    try:
-        module, _, loops = chosen_loops(replace(inputs, warps=warps))
-    except TwillError:
-        return None
-    modules = [case.module for case in found if case.module]
-    if module.num_warps != warps or any(_ops(one) != _ops(module) for one in modules):
-        return None
-    return tuple(
-        replace(case, problem=_in_one_group(case, module, loop), divided=None, module=module, loop=loop)
-        for case, loop in zip(found, loops, strict=True)
-    )
-
-
-def _in_one_group(case: Case, module: Module, loop: Loop) -> Problem:
-    """The loop with all that computes in one group, beside another one that loads, whose threads hold what
-    those of the module hold."""
-    assert case.graph is not None
-    before, problem = {one.id: one.tile.registers for one in case.graph.values}, case.problem
-    held = {one.id: one.tile.registers for one in graph(module, loop).values}
-    values = tuple(
-        replace(one, registers=held[one.id])
-        if one.id in held and one.registers == before.get(one.id)
-        else one
-        for one in problem.values
-    )
-    computing = tuple(op.id for op in problem.operations if op.warps > 1)
-    problem = whatif.limited(problem, groups=FEWEST)
-    return replace(problem, values=values, together=(*problem.together, computing))
-
-
-def _ops(module: Module) -> list[tuple[int, str]]:
-    """What a module consists of, whatever its layouts."""
-    return [(op.index, op.name) for function in module.functions for op in function.walk()]
 
 
 def _time(one: Attempt, trips: Mapping[int, int]) -> float:

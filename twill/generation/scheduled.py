@@ -4,7 +4,6 @@ them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -14,7 +13,6 @@ from twill.generation.subtiles import MORE_WARPS, SPILLS, Searched, Solve, Told,
 from twill.inputs import Case, Inputs, cases, is_graph
 from twill.ir.schedule import Result
 from twill.ir.search import Options
-from twill.pipeline import restricted
 
 
 class Schedules(NamedTuple):
@@ -35,12 +33,8 @@ def scheduled(inputs: Inputs, found: Sequence[Case], search: Options, solve: Sol
     notes = (made.note,) if made.note else ()
     if search.modulo_only:
         return Schedules(form, made.results, made.results, notes)
-
-    def beside_others(case: Case, options: Options, alone: Result) -> Result:
-        return solve(case, options, restricted(case.problem, options, partial(told, case.name), alone))
-
     taken = found if form == inputs else cases(form)
-    together, said = going_together(taken, made.results, search, beside_others)
+    together, said = going_together(taken, made.results, search, solve, told)
     return Schedules(form, made.results, together, (*notes, *said))
 
 
