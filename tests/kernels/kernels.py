@@ -2396,6 +2396,18 @@ def weighed(a, b, w, c, table, N, DIM: tl.constexpr, BLOCK: tl.constexpr, PAGE: 
 
 
 @triton.jit
+def rationed(a, b, c, ends, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """c = a @ b.T, of each row as many columns as a table says."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    x = tl.load(a + row[:, None] * DIM + d[None, :])
+    end = tl.load(ends + row)
+    for i in range(0, N, BLOCK):
+        place = i + tl.arange(0, BLOCK)
+        y = tl.load(b + place[None, :] * DIM + d[:, None])
+        tl.store(c + row[:, None] * N + place[None, :], tl.dot(x, y), mask=place[None, :] < end[:, None])
+
+
+@triton.jit
 def curtailed(a, b, c, table, size, N, D, DIM: tl.constexpr, BLOCK: tl.constexpr):
     """c = a @ b, whose rows a table names, counted around, and whose columns end at any number."""
     row, d = tl.arange(0, 64), tl.arange(0, DIM)
@@ -3571,6 +3583,10 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i64", "stride": "i32:16", **SIZES,
         "BATCH": 65536, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "rationed": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "ends": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64,
+        "num_warps": 4,
+    },
     "consulted": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64, "PAGE": 16,
         "num_warps": 4,
@@ -4177,6 +4193,7 @@ VARIANTS = {
     "distant": ("distant", {}),
     "bordered": ("bordered", {}),
     "consulted": ("consulted", {}),
+    "rationed": ("rationed", {}),
     "overtaken": ("overtaken", {}),
     "hopping": ("hopping", {}),
     "hopped": ("hopped", {}),

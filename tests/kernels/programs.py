@@ -73,6 +73,7 @@ FORMS = (
         "distant",
         "bordered",
         "consulted",
+        "rationed",
         "overtaken",
         "hopping",
         "hopped",
