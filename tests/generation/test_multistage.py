@@ -45,6 +45,8 @@ TWO = "settled"
 """Two loops, one behind the other."""
 SEVERAL = "paged"
 """One of which several groups compute, which copy rows by numbers from memory."""
+TAKEN = "taken"
+"""One whose programs need to know what an atomic operation returns."""
 NARROW = {"pointers_one_warp": 1, "pointers_two_warps": 2}
 """Written for so many warps."""
 SPILLED = ("8 bytes of registers are spilled, of 72 registers per thread",)
@@ -360,13 +362,28 @@ def _inputs(kernel: str) -> Inputs:
 
 def _generated(kernel: str, wanted: bool | None = None) -> Generated:
     options = GenerateOptions(check=False, lowering=Options(multistage=wanted))
-    made, *_ = candidates(_inputs(kernel), options, lambda name, event: None, solve=_kept(kernel))
+    whole = replace(_inputs(kernel), subtile=1)
+    made, *_ = candidates(whole, options, lambda name, event: None, solve=_kept(kernel))
     return made
 
 
 @pytest.mark.parametrize(("wanted", "groups"), [(True, 1), (False, 2), (None, 2)])
 def test_what_the_user_decides(wanted: bool | None, groups: int) -> None:
     assert len(_generated(SMALL, wanted).program.groups) == groups
+
+
+@pytest.mark.parametrize("wanted", [False, None])
+def test_a_kernel_that_no_group_can_load_for_has_one_group(wanted: bool | None) -> None:
+    """Programs take tiles from a counter: of several groups only one would know which."""
+    if wanted is not None:
+        with pytest.raises(TwillError, match=r"the result of tt\.atomic_rmw is used"):
+            _generated(TAKEN, wanted)
+        return
+    made = _generated(TAKEN).program
+    (group,) = made.groups
+    assert not group.only_moves
+    assert "the group that computes loads too: otherwise the result of tt.atomic_rmw" in made.notes[-1]
+    assert check(made, lambda what: None).values
 
 
 # --- kernels that are written for less than a warpgroup ---------------------------------------------------

@@ -2074,6 +2074,25 @@ def grouped(
 
 
 @triton.jit
+def taken(
+    a, b, c, counter, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T by programs that take their next tile from a counter, which all groups of a program need to know."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    columns = tl.cdiv(N, BLOCK_N)
+    tile = tl.program_id(0)
+    while tile < tl.cdiv(M, BLOCK_M) * columns:
+        row, col = tile // columns * BLOCK_M, tile % columns * BLOCK_N
+        acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for k in range(0, K, BLOCK_K):
+            acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+        c_desc.store([row, col], acc.to(tl.float16))
+        tile = tl.num_programs(0) + tl.atomic_add(counter, 1)
+
+
+@triton.jit
 def searched(
     a, b, c, starts, groups, M, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3708,6 +3727,7 @@ TWILL = {
         "num_warps": 4,
     },
     "grouped": {**HALF, "sizes": "*i32:16", "groups": "i32", **SIZES, **TILE},
+    "taken": {**HALF, "counter": "*i32:16", **SIZES, **TILE},
     "searched": {
         **HALF,
         "starts": "*i32:16",
@@ -4076,6 +4096,7 @@ VARIANTS = {
     "flattened": ("flattened", {}),
     "nested": ("nested", {}),
     "grouped": ("grouped", {}),
+    "taken": ("taken", {}),
     "searched": ("searched", {}),
     "centered": ("centered", {}),
     "centered_brain": ("centered", dict.fromkeys(("a", "c", "scales"), "*bf16:16")),

@@ -38,7 +38,7 @@ from twill.generation.generated import (
 )
 from twill.generation.given import divided_waits, fitting, given, matching, refuse_foreign
 from twill.generation.independent import independent
-from twill.generation.loop_nest import LEAST, NoScheduleError
+from twill.generation.loop_nest import FEWEST, LEAST, NoScheduleError
 from twill.generation.multistage import multistage
 from twill.generation.persistence import SHORT
 from twill.generation.refusals import refusals
@@ -66,6 +66,7 @@ proofs."""
 ORDERS: Mapping[bool | None, "Order"] = {True: "claimed", False: "mirrored"}
 """Of the programs of a persistent kernel, where the user says whether thread blocks claim them."""
 JOINED = "one group that computes"
+LOADS_TOO = "the group that computes loads too"
 TIGHT = "in as few registers"
 JOINING = 1.2
 """How many times as long a thread block of several groups that compute has to take as one of a single group
@@ -158,7 +159,7 @@ def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
     except TwillError as refused:
         found = () if decided else _with_sub_tiles(inputs, session, inf)
         found = found or _in_few_registers(inputs, session, _with_more_warps(inputs, session, refused))
-        found = found or _spilling(inputs, session, refused)
+        found = found or _loading_too(inputs, session, refused) or _spilling(inputs, session, refused)
         if not found:
             raise
         return found
@@ -300,6 +301,21 @@ def _spilling(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[G
     return ()
 
 
+def _loading_too(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[Generated, ...]:
+    """The kernel whose only group computes and loads, where there is none with a group that loads: no other
+    group needs to know what an atomic operation returns, say, and the slots of its loops lie where those of
+    loops before them did (`warp.footprint`), which those of several groups can not. (Mamba's
+    _chunk_scan_fwd_kernel in tiles of 128 x 256: 229376 bytes instead of 346272.)"""
+    lowering = session.options.lowering
+    if isinstance(refused, DefectError) or lowering.multistage is not None:
+        return ()
+    groups = inputs.groups if session.kept else inputs.groups or FEWEST
+    whole = replace(inputs, subtile=inputs.subtile or 1, groups=groups)
+    loading = replace(session.options, lowering=replace(lowering, multistage=True))
+    made = _alternative(whole, replace(session, options=loading))
+    return () if made is None else (noted(made, f"{LOADS_TOO}: otherwise {refused.message}"),)
+
+
 def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated) -> tuple[Generated, ...]:
     """The persistent kernel, where that is open and predicted to be faster than as it is `written`."""
     from twill.generation.persistence import faster, hidden_better, open_to_it
@@ -340,7 +356,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     def storing(tried: Sequence[Case]) -> Attempt:
         return _attempt(tried, session, replace(lowering, independent=True))
 
-    one = first = _first(stated, session, loading)
+    one = first = _first(stated, session)
     if not session.kept:
         one = _unless_wrong(session, SCHEDULED, one, lambda it: early_mmas(it, rescheduled, session.early))
     before = one
@@ -360,25 +376,16 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     )
 
 
-def _first(stated: Stated, session: _Session, loading: Callable[[Sequence[Case]], Attempt]) -> Attempt:
-    """With the given schedules, or with those that are predicted to be fastest; with `loading` by the group
-    that computes where there is none otherwise."""
+def _first(stated: Stated, session: _Session) -> Attempt:
+    """With the given schedules, or with those that are predicted to be fastest."""
     lowering = session.options.lowering
 
     def attempt(tried: Sequence[Case], room: int) -> Attempt:
         return _attempt(tried, session, replace(lowering, room=room))
 
-    kept = tuple(map(session.as_kept, stated.loops)) if session.kept else ()
-    try:
-        if kept:
-            return attempt(kept, 1)
-        return fastest(stated.loops, attempt, session.slowest, lowering.most_blocks, stated)
-    except DefectError:
-        raise
-    except TwillError as refused:
-        if lowering.multistage is not None or least_of_sm(stated.loops) > session.slowest:
-            raise
-        return _loading_alone(lambda: loading(kept or stated.one_group), refused)
+    if session.kept:
+        return attempt(tuple(map(session.as_kept, stated.loops)), 1)
+    return fastest(stated.loops, attempt, session.slowest, lowering.most_blocks, stated)
 
 
 def _unless_wrong(
@@ -388,19 +395,6 @@ def _unless_wrong(
     with suppress(DefectError), _leaving_out(session, form):
         return changed(one)
     return one
-
-
-def _loading_alone(attempt: Callable[[], Attempt], refused: TwillError) -> Attempt:
-    """The kernel whose group that computes loads too, where there is none with a group that loads: no other
-    group needs to know what an atomic operation returns, and the slots of its loops lie where those of loops
-    before them did (`warp.footprint`), which those of several groups can not. (Mamba's _chunk_scan_fwd_kernel
-    in tiles of 128 x 256: 229376 bytes instead of 346272.) Raises `refused` where that is no help."""
-    try:
-        one = attempt()
-    except TwillError:
-        raise refused from None
-    note = f"the group that computes loads too: otherwise {refused.message}"
-    return replace(one, program=replace(one.program, notes=(*one.program.notes, note)))
 
 
 def _generated(inputs: Inputs, one: Attempt, cuda: str) -> Generated:

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from benchmarks.launches.arrays import Case
 from benchmarks.launches.others import (
     adapters,
+    assorted,
     breadth,
+    configured,
     convolutions,
     delta,
     dense,
@@ -30,7 +32,9 @@ from benchmarks.launches.others import (
 
 TOPICS = (
     adapters,
+    assorted,
     breadth,
+    configured,
     convolutions,
     delta,
     dense,

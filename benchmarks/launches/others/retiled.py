@@ -6,12 +6,12 @@ from math import ceil
 from typing import Any
 
 from benchmarks.launches import attention, cases
-from benchmarks.launches.arrays import Case, bits, by, case, given, positive, ragged
+from benchmarks.launches.arrays import Case, bits, by, case, given, positive, ragged, up
 from benchmarks.launches.others.changed import below, holding, numbered, on
 from benchmarks.launches.others.chunks import Shape
 from benchmarks.launches.others.wider import around_eight, both, pairs
 from benchmarks.launches.paged import PAGE, permuted, tables
-from benchmarks.launches.products import RAGGED, experts, products, routed
+from benchmarks.launches.products import RAGGED, experts, packed, products, routed, split
 
 # --- products -----------------------------------------------------------------------------------------------
 
@@ -313,8 +313,9 @@ def crowds(tokens: Sequence[int], kind: str, tile: tuple[int, int], n: int = 204
 def by_blocks_of(
     m: int, n: int, k: int, tile: tuple[int, int], names: str = "stride_As_m stride_Bs_n"
 ) -> Case:
-    """8-bit floats with a scale for each 128 columns."""
+    """8-bit floats with a scale for each 128 columns, in rows that are aligned."""
     rows, columns = names.split()
+    row = up(k // 128, 16)
     return case(
         by(m, n, k),
         (ceil(m / tile[0]) * ceil(n / tile[1]),),
@@ -328,12 +329,12 @@ def by_blocks_of(
             "stride_bn": k,
             "stride_cm": n,
         }
-        | {rows: k // 128, columns: k // 128},
+        | {rows: row, columns: row},
         A=("f8", m * k, 0.5),
         B=("f8", n * k, 0.5),
         C=("bf16", m * n, "zeros"),
-        As=("f32", m * k // 128, positive),
-        Bs=("f32", n * k // 128, positive),
+        As=("f32", m * row, positive),
+        Bs=("f32", ceil(n / 128) * row, positive),
     )
 
 
@@ -466,7 +467,6 @@ def triangles(s: Shape) -> Case:
 
 SAME = {
     "b_nsa_w1": "fla_nsa_fwd",
-    "b_nsa_w2": "fla_nsa_fwd",
     "b_h_w8": "fla_chunk_fwd_h",
     "b_kkt_w2": "fla_kkt",
     "b_kkt_w8": "fla_kkt",
@@ -476,22 +476,23 @@ SAME = {
     "b_o_w8": "fla_chunk_fwd_o",
     "b_attn_w8": "fla_parallel_attn_fwd",
     "b_dkv_w8": "fla_parallel_attn_bwd_dkv",
-    "b_awq_w8": "vllm_awq_gemm",
     "b_ua_w8": "vllm_unified_attention",
     "b_t08_64": "tut08_grouped",
-    "b_t12_w8": "tut12_splitk",
 }
 """Kernels that differ from others only in warps, or in what a fixed number of thread blocks walks over."""
 
 CASES: Mapping[str, Sequence[Case]] = {
-    "b_vllm_moe_64x256": (experts_by(2048, "bf16", 64, 256),),
-    "b_vllm_moe_fp8_64": (experts_by(2048, "f8", 64, 128),),
+    "b_vllm_moe_64x256": both(experts_by(2048, "bf16", 64, 256), experts_by(77, "bf16", 64, 256)),
+    "b_vllm_moe_fp8_64": both(experts_by(2048, "f8", 64, 128), experts_by(77, "f8", 64, 128)),
     "b_vllm_moe_awq": both(few_bits(64, "bf16", 4, (16, 128)), few_bits(7, "bf16", 4, (16, 128))),
     "b_vllm_moe_w8": both(few_bits(1024, "f16", 8, (64, 64)), few_bits(33, "f16", 8, (64, 64))),
     "b_fa_linear_fwd": (activated(8192, 4096, 4096),),
     "b_ll_bmm_fp8": both(heads_of_bytes(16, 2048, 512, 128), heads_of_bytes(3, 80, 512, 128)),
     "b_lmd_gemm_fp8": both(by_groups_of_columns(4096), by_groups_of_columns(1008)),
-    "b_aa_splitk_dequant": (packed_parts(16),),
+    "b_aa_splitk_dequant": both(packed_parts(16), packed_parts(48, 384, 1024)),
+    "b_awq_w8": both(packed((32 * 64, 1), 2048, 4096, 4096), packed((2 * 7, 1), 80, 400, 400)),
+    "b_nsa_w2": both(attention.sparse(2, 2048), attention.sparse(2, 1000)),
+    "b_t12_w8": both(split(1024, 1024, 8192), split(400, 528, 2112)),
     "b_gems_classic": both(plain(4096, 4096, 4096), plain(*RAGGED)),
     "b_tut03_64x256": products((64, 256)),
     "b_tut03_32x64": products((32, 64)),

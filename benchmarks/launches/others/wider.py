@@ -222,7 +222,7 @@ def weight_gradient(tokens: int, down: bool, rows: int, columns: int) -> Case:
     """Of the second projection, or of the first."""
     one = up_projected(tokens)
     tall, wide = (HIDDEN, INNER) if down else (2 * INNER, HIDDEN)
-    grid = EXPERTS * ceil((wide if down else tall) / rows), ceil(HIDDEN / columns)
+    grid = EXPERTS * ceil(wide / rows), ceil(tall / columns)
     arrays = {name: one["arrays"][name] for name in ("expert_start_ptr", "x_gather_idx_ptr")}
     if down:
         numbers = {"stride_wact_TK": INNER, "stride_dout_T": HIDDEN, "stride_dW2_E": tall * wide}
