@@ -360,10 +360,10 @@ def _inputs(kernel: str) -> Inputs:
     return Inputs(str(Path("tests/kernels/ttgir") / f"{kernel}.sm90.ttgir"), arch="sm90", persistent=False)
 
 
-def _generated(kernel: str, wanted: bool | None = None, subtile: int | None = None) -> Generated:
+def _generated(kernel: str, wanted: bool | None = None) -> Generated:
     options = GenerateOptions(check=False, lowering=Options(multistage=wanted))
-    inputs = replace(_inputs(kernel), subtile=subtile)
-    made, *_ = candidates(inputs, options, lambda name, event: None, solve=_kept(kernel))
+    whole = replace(_inputs(kernel), subtile=1)
+    made, *_ = candidates(whole, options, lambda name, event: None, solve=_kept(kernel))
     return made
 
 
@@ -377,9 +377,9 @@ def test_a_kernel_that_no_group_can_load_for_has_one_group(wanted: bool | None) 
     """Programs take tiles from a counter: of several groups only one would know which."""
     if wanted is not None:
         with pytest.raises(TwillError, match=r"the result of tt\.atomic_rmw is used"):
-            _generated(TAKEN, wanted, subtile=1)
+            _generated(TAKEN, wanted)
         return
-    made = _generated(TAKEN, subtile=1).program
+    made = _generated(TAKEN).program
     (group,) = made.groups
     assert not group.only_moves
     assert "the group that computes loads too: otherwise the result of tt.atomic_rmw" in made.notes[-1]
