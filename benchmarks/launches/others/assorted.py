@@ -46,8 +46,8 @@ def halves(m: int, n: int, k: int = 4096) -> Case:
 
 
 def of_fixed_blocks(m: int, n: int, k: int, group: int = 128) -> Case:
-    """Weights of 4 bits, eight of a column in a word; a fixed number of thread blocks walks over tiles of 16 by 64, each with half of
-    the sum."""
+    """Weights of 4 bits, eight of a column in a word; a fixed number of thread blocks walks over tiles of 16
+    by 64, each with half of the sum."""
     return loose(
         case(
             by(m, n, k),
