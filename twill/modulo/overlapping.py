@@ -38,6 +38,10 @@ COARSE, FINE = 16, 128
 REACH = 2
 """Times the lowest interval: larger ones are not tried."""
 
+SMALL = 48
+"""Operations up to which iterative modulo scheduling, which places them many times, is tried at each
+interval."""
+
 PLACED = 20_000
 """Operations that are placed in all: two seconds of an idle core, about."""
 
@@ -79,9 +83,10 @@ def rising(
     if not _possible(problem, high):
         return
     count = len(problem.operations)
-    yield from at(problem, low, in_flight)
     fewest, ways, left, interval = _fewest_first(problem), list(_ways(problem)), placed, low
     while interval < min(high, REACH * low + 1) and left > 0:
+        if interval == low or count <= SMALL:
+            yield from at(problem, interval, in_flight)
         for labels, way in product(fewest, ways):
             if late() or left <= 0:
                 return

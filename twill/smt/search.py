@@ -26,7 +26,7 @@ from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
 from twill.smt.race import QUICK, Race, Stage, decide
 from twill.smt.reasons import reasons
-from twill.smt.relax import Projection, projections
+from twill.smt.relax import Projection, dependences, projections
 from twill.smt.setting import WORK, Evidence, Reserve, Setting
 from twill.smt.symmetry import chained, families
 
@@ -222,7 +222,7 @@ def _projections(setting: Setting) -> list[Projection]:
 def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     """Decide intervals until the gap is closed or the time is up."""
     agenda, pending = _Agenda(setting.work), _projections(setting)
-    evidence = largest(setting, evidence)
+    evidence = _as_long(setting, largest(setting, evidence))
     while pending and evidence.open and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     before, evidence = evidence.best, _first(setting, evidence)
@@ -248,6 +248,20 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
         while pending and evidence.open and not _near(setting, evidence):
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     return evidence
+
+
+def _as_long(setting: Setting, evidence: Evidence) -> Evidence:
+    """Without intervals of which all iterations in flight together are shorter than one iteration can be,
+    where the loop has no more of them: dependences alone refute those, at once."""
+    known = setting.joint and setting.problem.monotone
+    interval = min(-(-setting.shortest // setting.in_flight) - 1, evidence.top)
+    if not known or interval < evidence.low or setting.options.engine not in ("auto", "cpsat"):
+        return evidence
+    alone, budget = dependences(setting.problem), setting.budget(setting.work)
+    probe = cpsat.attempt(alone.at(interval), interval, setting.in_flight, joint=False, budget=budget)
+    refutation = replace(probe, engine=alone.engine).refutation(interval, setting.in_flight, below=True)
+    setting.tell(probe.what, probe.engine, interval)
+    return evidence.excluding(refutation) if refutation else evidence
 
 
 def _near(setting: Setting, evidence: Evidence) -> bool:
