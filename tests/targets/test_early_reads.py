@@ -51,8 +51,8 @@ def _made(folder: Path, kernel: str, check: bool) -> Generated:
 
 def test_tiles_of_the_next_iteration_are_read_behind_the_stores_of_this_one(tmp_path: Path) -> None:
     cuda = _made(tmp_path, "odd", False).cuda
-    assert "uint32_t next_x[" in cuda
-    behind = cuda[cuda.index("uint32_t next_y[") :]
+    assert "uint32_t next_x_" in cuda
+    behind = cuda[cuda.index("uint32_t next_y_") :]
     loop = behind[behind.index("for (int32_t i = ") :]
     assert loop.index("producer_acquire") < loop.index("read_ = next_x") < loop.index("load_global<2>")
 
