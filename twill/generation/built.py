@@ -23,7 +23,16 @@ from twill.generation.generated import Generated, GenerateOptions, ProgressCallb
 from twill.generation.kept_remedies import Remedy, load, place, save
 from twill.generation.kept_searches import kept
 from twill.generation.more_blocks import LEAST_GIVEN, LEAST_USED, in_more_blocks, loaded
-from twill.generation.retries import FEWEST_GROUPS, LONGEST, ON_AN_SM, Retry, keeps_little, retries, starved
+from twill.generation.retries import (
+    FEWEST_GROUPS,
+    LONGEST,
+    ON_AN_SM,
+    Retry,
+    in_half_as_many,
+    keeps_little,
+    retries,
+    starved,
+)
 from twill.generation.spills import (
     COST_OF_LITTLE,
     LEAN,
@@ -236,7 +245,8 @@ def without_warnings(
             return other
     if keeps_little(first.made):
         report("fewer thread blocks on an SM, whose threads keep masks and offsets")
-        fewer = _in_fewer_blocks(keeping(far_too_much(said)), pace_of_sm(first.made))
+        half = in_half_as_many(options, made, on_progress, solve, inf)
+        fewer = _in_fewer_blocks((*keeping(far_too_much(said)), half), pace_of_sm(first.made))
         if fewer and (other := checked(fewer)):
             return other
     if (first.worth_it or not first.said) and (other := checked(first)):
@@ -282,12 +292,15 @@ def _with_fewest_groups(retries: Iterable[Retry]) -> Compiled | None:
 
 def _in_fewer_blocks(retries: Iterable[Retry], pace: float) -> Compiled | None:
     """The kernel in fewer thread blocks on an SM, where it is predicted to be as fast, and is neither lean
-    nor spills."""
+    nor spills: the first whose threads keep masks and offsets, or else the first."""
+    first: Compiled | None = None
     for retry in retries:
         found = _tried(retry, CLOSELY * pace) if retry.what.endswith(ON_AN_SM) else None
         if found and not found.said and not found.made.program.lean:
-            return found
-    return None
+            if not keeps_little(found.made):
+                return found
+            first = first or found
+    return first
 
 
 def _as_before(built: Compiled, remedy: Remedy, retries: Iterable[Retry]) -> Compiled | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
+from re import sub
 from typing import Protocol
 
 from twill.extract.rewrite.loads.late_loads import loaded_late
@@ -21,6 +22,7 @@ from twill.generation.generated import (
     GenerateOptions,
     ProgressCallback,
     pace_of_sm,
+    source,
     warned,
 )
 from twill.generation.given import given, proven, replacing
@@ -29,6 +31,7 @@ from twill.inputs import Inputs
 from twill.ir.loop import Tensor
 from twill.ir.schedule import Result
 from twill.ir.statements import Pipelined, ProducerLoad, walk
+from twill.ops.axis import axis_of
 from twill.ops.table import role
 from twill.targets import target
 from twill.targets.cuda.register_loads import LEAST_IN_FLIGHT
@@ -47,6 +50,10 @@ CLOSE = 1.1
 """How many times as long a kernel without warnings may take for no other one to be tried."""
 ROWS = 16
 """Rows of an MMA that a warp has."""
+ACROSS_WARPS = 2.0
+"""How many times as long as simulated loops take that reduce or scan rows which several warps share. (On an
+H200, eight warps beside one group of four that computes, predicted to be as fast: a scan of Mamba's backward
+in tiles of 64 x 64 0.51 and 0.23 ms, its decays' gradient 0.41 and 0.20.)"""
 FEWER = (0, 16, 32)
 """Registers below the first number that is tried, by attempt."""
 LONGEST = 24.0
@@ -58,6 +65,9 @@ SLOWER = 1.5
 is taken to be better (estimate)."""
 
 
+ALONE = "one group that computes and loads"
+GRANTS = r"registers_(in|de)crease<\d+>"
+"""Where groups get their registers, in C."""
 ON_AN_SM = "thread blocks on an SM"
 FEWEST_GROUPS = f"{LEAST_GROUPS} warp groups"
 
@@ -117,15 +127,24 @@ def starved(made: Generated) -> bool:
 
 
 def keeps_little(made: Generated) -> bool:
-    """Whether threads that copy tiles in a lean program compute each mask and offset again, in every
-    iteration, beside other thread blocks than `FEW_BLOCKS`: schedules do not count that. (FlagGems' batched
-    product of float32 in odd sizes on an H200: five thread blocks with 24 registers for these threads 0.435
-    ms, four with 64 registers 0.303.)"""
-    loading = [group for group in made.program.groups if group.only_moves] if made.program.lean else []
+    """Whether threads that copy tiles compute masks and offsets again in every iteration, beside other thread
+    blocks than `FEW_BLOCKS`, since the program is lean or with more registers they would keep more: schedules
+    do not count that. (FlagGems' batched product of float32 in odd sizes on an H200: five thread blocks with
+    24 registers for these threads 0.435 ms, five to seven with 40 registers 0.393, four with 64, which keep
+    all, 0.294.)"""
+    loading = [group for group in made.program.groups if group.only_moves]
     fills = (one for group in loading for one in walk(group.body) if isinstance(one, ProducerLoad))
-    return made.program.resident_blocks > FEW_BLOCKS and any(
-        load.vector for fill in fills for load in fill.loads
-    )
+    copying = any(load.vector for fill in fills for load in fill.loads)
+    few = made.program.resident_blocks <= FEW_BLOCKS
+    return copying and not few and (made.program.lean or _would_keep_more(made))
+
+
+def _would_keep_more(made: Generated) -> bool:
+    """Whether the groups that load are other C with as many registers as a thread may have."""
+    most = made.loops[0].machine.limits.registers_per_thread
+    groups = (replace(one, registers=most) if one.only_moves else one for one in made.program.groups)
+    wide = source(replace(made.program, groups=tuple(groups)), made.loops)
+    return sub(GRANTS, "", wide) != sub(GRANTS, "", made.cuda)
 
 
 def _batches(made: Generated, warps: int, fill: ProducerLoad) -> int:
@@ -277,20 +296,34 @@ def _coarser(
         for what in [f"{count} warp groups"]
     ]
     few, shared = made.program.resident_blocks <= FEW_BLOCKS, _share_rows(made)
+    counted = ACROSS_WARPS if shared and _computes_rows(made) else 1.0
     yield from () if few else blocks
     yield from groups if shared else ()
+    apart = apart and target(made.loops[0].machine.arch).completion == "commit group"
+    if counted > 1 and groups and apart:
+        together = making(replace(made.inputs, groups=LEAST_GROUPS), multistage=True)
+        yield Retry(ALONE, ALONE, together, slowest)
     if inputs.warps is None and made.subtile == 1 and made.program.module.num_warps < MORE_WARPS:
         what, wider = f"{MORE_WARPS} warps that hold tiles", replace(made.inputs, warps=MORE_WARPS)
-        yield Retry(what, what, making(wider), slowest)
+        yield Retry(what, what, making(wider), slowest, counted=counted)
         if count := made.program.resident_blocks // 2:
             halved = f"{what}, {count} thread block{'s' if count > 1 else ''} on an SM"
-            yield Retry(halved, f"{halved} at most", making(wider, count), slowest)
-        if apart and target(made.loops[0].machine.arch).completion == "commit group":
+            yield Retry(halved, f"{halved} at most", making(wider, count), slowest, counted=counted)
+        if apart:
             loading = f"{what} and load"
             together = making(replace(wider, groups=LEAST_GROUPS), multistage=True)
-            yield Retry(loading, loading, together, slowest)
+            yield Retry(loading, loading, together, slowest, counted=counted)
     yield from blocks if few else ()
     yield from () if shared else groups
+
+
+def in_half_as_many(
+    options: GenerateOptions, made: Generated, on_progress: ProgressCallback, solve: Solve, slowest: float
+) -> Retry:
+    """With half as many thread blocks on an SM."""
+    making = _maker(options, made.searched, on_progress, solve)
+    what = f"{made.program.resident_blocks // 2} {ON_AN_SM}"
+    return Retry(what, f"{what} at most", making(made.inputs, made.program.resident_blocks // 2), slowest)
 
 
 def _in_fewer_blocks(made: Generated, making: _Making, slowest: float, most: int) -> Iterator[Retry]:
@@ -302,10 +335,16 @@ def _in_fewer_blocks(made: Generated, making: _Making, slowest: float, most: int
 
 def _share_rows(made: Generated) -> bool:
     """Whether tiles have so few rows that more warps would divide columns: what is computed along a row then
-    passes through shared memory, between barriers, which schedules do not count. (A scan of Mamba's backward
-    in tiles of 64 x 64 on an H200: 0.51 ms with eight warps, 0.23 with one group that computes.)"""
+    passes through shared memory, between barriers, which schedules do not count (`ACROSS_WARPS`)."""
     tiles = [op.result.type for op in made.program.function.walk() if role(op) == "wgmma"]
     return any(isinstance(tile, Tensor) and tile.shape[0] < ROWS * MORE_WARPS for tile in tiles)
+
+
+def _computes_rows(made: Generated) -> bool:
+    """Whether loops reduce or scan tiles along their rows."""
+    found = (op for one in made.loops for op in one.loop.op.inner() if role(op) in ("reduce", "scan"))
+    tiles = ((op, op.operands[0].type) for op in found)
+    return any(isinstance(kind, Tensor) and axis_of(op) == len(kind.shape) - 1 > 0 for op, kind in tiles)
 
 
 def _by_registers(

@@ -1,0 +1,67 @@
+"""Loads through registers that a group which computes too starts an iteration early, and bytes that lanes read
+in the order with the fewest bank conflicts. The check of the generated kernel compares values, by its PTX."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from twill.generation.generate import generate
+from twill.generation.generated import Generated, GenerateOptions
+from twill.inputs import Inputs
+from twill.warp.plan import Options as Lowering
+
+KERNELS = """
+import triton
+import triton.language as tl
+
+SIZES = {"m": "i32", "n": "i32", "size": "i32"}
+TWILL = {
+    "odd": {"a": "*bf16", "b": "*bf16", "c": "*fp32", **SIZES},
+    "outer": {"q": "*fp16:16", "k": "*fp8e4nv:16", "o": "*fp32:16", "n": "i32:16"},
+}
+
+@triton.jit
+def odd(a, b, c, m, n, size):
+    row, column, k = tl.arange(0, 64), tl.arange(0, 32), tl.arange(0, 32)
+    acc = tl.zeros([64, 32], tl.float32)
+    for i in range(0, size, 32):
+        x = tl.load(a + row[:, None] * size + (i + k)[None, :], (i + k)[None, :] < size, 0.0)
+        y = tl.load(b + (i + k)[:, None] * n + column[None, :], (i + k)[:, None] < size, 0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + row[:, None] * 32 + column[None, :], acc)
+
+@triton.jit
+def outer(q, k, o, n):
+    m, d, j = tl.arange(0, 16)[:, None], tl.arange(0, 128), tl.arange(0, 128)
+    best = tl.zeros([16, 128], tl.float32)
+    for i in range(0, n, 128):
+        x = tl.load(q + m * n + (i + d)[None, :])
+        y = tl.load(k + (i + d)[:, None] * 128 + j[None, :])
+        best = tl.dot(x, y.to(tl.float16), best)
+    tl.store(o + m * 128 + j[None, :], best)
+"""
+
+
+def _made(folder: Path, kernel: str, check: bool) -> Generated:
+    (folder / "kernels.py").write_text(KERNELS)
+    options = GenerateOptions(time_limit=10, check=check, execute=check, lowering=Lowering(multistage=True))
+    return generate(Inputs(f"{folder / 'kernels.py'}:{kernel}", arch="sm90"), options)
+
+
+def test_tiles_of_the_next_iteration_are_read_behind_the_stores_of_this_one(tmp_path: Path) -> None:
+    cuda = _made(tmp_path, "odd", False).cuda
+    assert "uint32_t next_x_" in cuda
+    behind = cuda[cuda.index("uint32_t next_y_") :]
+    loop = behind[behind.index("for (int32_t i = ") :]
+    assert loop.index("producer_acquire") < loop.index("read_ = next_x") < loop.index("load_global<2>")
+
+
+def test_lanes_whose_lines_meet_in_a_bank_read_another_byte_first(tmp_path: Path) -> None:
+    assert "exchange_neighbours(" in _made(tmp_path, "outer", False).cuda
+
+
+@pytest.mark.parametrize("kernel", ["odd", "outer"])
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_both_compute_the_same(tmp_path: Path, kernel: str) -> None:
+    assert _made(tmp_path, kernel, True).checked
