@@ -326,7 +326,7 @@ def _by_counts(candidates: Sequence[Trial]) -> list[Trial]:
 
 def _besides(program: Program, tried: Mapping[int, Trial], candidates: Sequence[Trial]) -> Iterator[Trial]:
     """For each loop that always runs oftener the smallest size; one whose loops are entered again, and one
-    that fills every slot twice, if needed."""
+    that fills a slot a second time, if needed."""
     for loop in range(len(_loops(program))):
         if all(trial.longest[loop] not in COUNTS[1:] for trial in candidates):
             yield from islice((one for size, one in tried.items() if size and one.longest[loop] != 0), 1)
