@@ -28,6 +28,7 @@ from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 from twill.simulate.shortened import shortened
 from twill.simulate.trips import Trips, counts, scalar
+from twill.simulate.unusual import launches, shows
 from twill.warp.slot_tensors import bits
 
 COUNTS = (0, 1, 2, 3, 4)
@@ -297,6 +298,8 @@ def trials(program: Program) -> tuple[Trial, ...]:
     most = max(chosen, key=_iterations)
     placed = [*far(program, most), *(_placed(program, one) for one in [*chosen, *_ragged(tries, most)])]
     placed = [_with_two_tiles(program, trial) for trial in placed]
+    if not any(shows(program.function, trial.numbers, trial.grid) for trial in placed):
+        placed = [_unusual(program, roles, trial) for trial in placed]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
     return tuple(unique.values())
 
@@ -398,6 +401,16 @@ def _placed(program: Program, trial: Trial) -> Trial:
         }
         if writes(function, values, memory, grid):
             return _counted(program, trial.numbers, grid)
+    return trial
+
+
+def _unusual(program: Program, roles: _Roles, trial: Trial) -> Trial:
+    """The trial with other numbers than sizes, or in a program counted from the last one, where no trial
+    writes anything and that one does."""
+    function = program.function
+    for numbers, grid in launches(function, roles.limits - roles.bounds, trial.numbers, trial.grid):
+        if shows(function, numbers, grid):
+            return _counted(program, numbers, grid)
     return trial
 
 

@@ -27,7 +27,7 @@ from twill.smt.projecting import raise_by
 from twill.smt.race import QUICK, Race, Stage, decide
 from twill.smt.reasons import reasons
 from twill.smt.relax import Projection, projections
-from twill.smt.setting import WORK, Evidence, Setting
+from twill.smt.setting import WORK, Evidence, Reserve, Setting
 from twill.smt.symmetry import chained, families
 
 FEW_OPERATIONS = 32
@@ -65,17 +65,19 @@ def search(
     made: Solution | None = None,
     began: Mark | None = None,
     wider: Result | None = None,
+    reserve: Reserve = lambda: None,
 ) -> Result:
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
 
     `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for
     this search. `made` is a schedule, where one is known; the time limit counts from `began` on. `wider` is
     the result of a problem of which every schedule of this one is a schedule: what it excludes stays
-    excluded, and more iterations in flight are not considered than it was found with.
+    excluded, and more iterations in flight are not considered than it was found with. `reserve`
+    constructs a schedule, which is taken where quick probes find none at the lower bound.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
     in_flight = max(begin.max_in_flight(options), 0 if made is None else made.in_flight(problem))
-    setting = _setting(problem, options, report, begin, in_flight, began)
+    setting = replace(_setting(problem, options, report, begin, in_flight, began), reserve=reserve)
     if wider is not None and wider.solution is not None and problem.monotone:
         setting = replace(setting, hoped=wider.solution.interval)
     deciding, known = setting.within(DECIDING), Evidence(begin.low, begin.top, made, begin.refuted)

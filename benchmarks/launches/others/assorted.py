@@ -46,8 +46,8 @@ def halves(m: int, n: int, k: int = 4096) -> Case:
 
 
 def dealt(m: int, n: int, k: int, group: int = 128) -> Case:
-    """Weights of 4 bits, eight of a column in a word; tiles of 16 by 64 are dealt to programs, of each a half of
-    the sum."""
+    """Weights of 4 bits, eight of a column in a word; tiles of 16 by 64 are dealt to programs, half of a
+    sum each."""
     return loose(
         case(
             by(m, n, k),

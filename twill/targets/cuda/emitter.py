@@ -96,6 +96,9 @@ class Emitter:
         default_factory=dict[Statement, Callable[[At], list[str]]]
     )
     """What follows statements of that loop, from when they are executed."""
+    early: Mapping[int, str] = field(default_factory=dict[int, str])
+    """Loads through registers that the iteration before has started, by the operation that loads: the array
+    that they read to."""
     predicated: bool = False
     """In that part iterations may not exist."""
     positions: Positions = NOTHING_KEPT

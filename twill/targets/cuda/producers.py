@@ -5,10 +5,12 @@ be copied.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from re import search
 
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import NvmmaShared, Op, Tensor, Value
+from twill.ir.operands import Iteration
 from twill.ir.statements import Compute, Pipelined, ProducerLoad, ProducerStore, Statements, TileLoad
 from twill.ops.axis_info import AxisAnalysis, element_bytes
 from twill.ops.pointer_loads import bounds_of_copies
@@ -34,7 +36,7 @@ from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.names import tensor_map, threads_copied
 from twill.targets.cuda.operations import execute
-from twill.targets.cuda.register_loads import Kept, Loading, loaded, loading
+from twill.targets.cuda.register_loads import Kept, Loading, loaded, loading, started, stored
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.row_numbers import Passed, Rows, of_lane, own_element, passed, rows, told_apart
 from twill.targets.cuda.scope import Form, Scope
@@ -291,7 +293,23 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
         lines = [acquire, *lines, f"cp_async_arrive_behind_writes({full});"]
     else:
         lines = [acquire, *lines, "fence_async_shared();", f"mbarrier_arrive({full});"]
+    lines += started_early(emitter, it, it.at.iteration.later(1))
     return [head, "{", *indented([*numbers, *lines]), "}"] if numbers else [head, *lines]
+
+
+def started_early(emitter: Emitter, it: ProducerLoad, iteration: Iteration) -> list[str]:
+    """Those of the loads of an iteration, if there is one, that are started before their slot is empty."""
+    early = [load for load in it.loads if load.ops[-1] in emitter.early]
+    if not early:
+        return []
+    later = replace(it, at=replace(it.at, iteration=iteration))
+    lines = [
+        line
+        for load in early
+        for line in started(_loading(emitter, later, load, "0"), emitter.early[load.ops[-1]])
+    ]
+    conditions = emitter.exists(iteration)
+    return [f"if ({' && '.join(conditions)}) {{", *indented(lines), "}"] if conditions else lines
 
 
 def _filled(emitter: Emitter, it: ProducerLoad, n: str) -> tuple[list[str], list[str]]:
@@ -310,8 +328,10 @@ def _filled(emitter: Emitter, it: ProducerLoad, n: str) -> tuple[list[str], list
     room = room_of(emitter) - used
     equal = [load for load in passing if of_equal_numbers(emitter, *loaded_tile(emitter, it, load))]
     lines += [line for load in equal for line in _first_stored(emitter, it, load, n)]
-    lines += loaded([_loading(emitter, it, one, n) for one in passing if one not in equal], room)
-    return list(numbers), lines
+    tiles = {one.ops[-1]: _loading(emitter, it, one, n) for one in passing if one not in equal}
+    for index, name in emitter.early.items():
+        lines += stored(tiles.pop(index), name) if index in tiles else []
+    return list(numbers), [*lines, *loaded(list(tiles.values()), room)]
 
 
 def _started(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> bool:

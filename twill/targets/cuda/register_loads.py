@@ -470,6 +470,10 @@ class Loading:
 
     found: Units
     declared: tuple[str, ...]
+    to: tuple[str, ...]
+    """Declarations of where what is read goes."""
+    begun: tuple[str, ...]
+    """Declarations of what addresses begin with."""
     reads: tuple[str, ...]
     """What is assigned for each access of unit `i_`, under the mask."""
     unmasked: tuple[str, ...]
@@ -495,13 +499,10 @@ def loading(scope: Scope, op: Op, found: Units, own: Kept, slot: str) -> Loading
     moving = [one for one in conditions if not one.fixed]
     whole = [one.whole for one in moving if one.whole]
     starts = ", ".join(f"to_ + {one}" for one in found.starts())
-    declared = (
-        *scope.lines,
+    to = (
         f"const uint32_t to_ = {slot};",
         *([f"const uint32_t turn_ = {found.turn};"] if found.lines > 1 else []),
         f"[[maybe_unused]] const uint32_t at_[{found.writes}] = {{{starts}}};",
-        *numbers.lines,
-        *begin,
     )
     other = _other(scope, op, found)
     kept = own.inside or ("",) * found.loads
@@ -521,7 +522,8 @@ def loading(scope: Scope, op: Op, found: Units, own: Kept, slot: str) -> Loading
     known = bool(conditions) and len(whole) == len(moving) and (own.full or len(moving) == len(conditions))
     holds = joined((*((own.full,) if own.full else ()), *whole)) if known else ""
     arrays = any(varies(text) for texts in own.offsets for text in texts)
-    return Loading(found, declared, reads, plain, holds, arrays, tuple(numbers.passed.items()))
+    begun, passed = (*numbers.lines, *begin), tuple(numbers.passed.items())
+    return Loading(found, tuple(scope.lines), to, begun, reads, plain, holds, arrays, passed)
 
 
 @dataclass(slots=True)
@@ -560,12 +562,30 @@ def loaded(tiles: Sequence[Loading], room: int) -> list[str]:
     if not tiles:
         return []
     one, *rest = tiles
-    left = room - one.registers
+    left, declared = room - one.registers, (*one.declared, *one.to, *one.begun)
     if rest and left >= min(LEAST_IN_FLIGHT, rest[0].registers):
         first = ["constexpr uint32_t b_ = 0;", *_started(one, one.found.grid.count)]
-        lines = [*one.declared, *first, *loaded(rest, left), *_written(one, one.found.grid.count)]
-        return ["{", *(f"    {line}" for line in lines), "}"]
-    return ["{", *(f"    {line}" for line in (*one.declared, *_batches(one, room))), "}", *loaded(rest, room)]
+        return _block([*declared, *first, *loaded(rest, left), *_written(one, one.found.grid.count)])
+    return [*_block([*declared, *_batches(one, room)]), *loaded(rest, room)]
+
+
+def started(one: Loading, name: str) -> list[str]:
+    """Starts all accesses of a tile, which read to an array of this name."""
+    count = one.found.grid.count
+    return _block([*one.declared, *one.begun, *_whole(name), *_passed(one, count), *_accessed(one, count)])
+
+
+def stored(one: Loading, name: str) -> list[str]:
+    """Writes to a slot what was read to an array."""
+    return _block([*one.to, *_whole(name), *_written(one, one.found.grid.count)])
+
+
+def _whole(name: str) -> list[str]:
+    return ["constexpr uint32_t b_ = 0;", f"auto& read_ = {name};"]
+
+
+def _block(lines: Sequence[str]) -> list[str]:
+    return ["{", *(f"    {line}" for line in lines), "}"]
 
 
 def _other(scope: Scope, op: Op, found: Units) -> str:
@@ -617,15 +637,18 @@ def _batches(one: Loading, room: int) -> list[str]:
 
 def _started(one: Loading, each: int) -> list[str]:
     """The accesses of the units from `b_` on."""
+    return [f"uint32_t read_[{each}][{one.found.loads}];", *_passed(one, each), *_accessed(one, each)]
+
+
+def _accessed(one: Loading, each: int) -> list[str]:
     read, plain = (
         _each_unit(one.found, each, [f"read_[u_][{load}] = {text}" for load, text in enumerate(texts)])
         for texts in (one.reads, one.unmasked)
     )
-    declared = [f"uint32_t read_[{each}][{one.found.loads}];", *_passed(one, each)]
     if not one.whole:
-        return [*declared, *read]
+        return read
     fast, slow = ([f"    {line}" for line in lines] for lines in (plain, read))
-    return [*declared, f"if ({one.whole}) {{", *fast, "} else {", *slow, "}"]
+    return [f"if ({one.whole}) {{", *fast, "} else {", *slow, "}"]
 
 
 def _passed(one: Loading, each: int) -> list[str]:

@@ -16,6 +16,7 @@ from twill.ir.distribution import powers
 from twill.ir.loop import Bases, Encoding, NvmmaShared, Scalar, SharedLinear, Tensor, Type
 from twill.ir.shared_places import places
 from twill.ops.c import c_type
+from twill.targets.cuda.bank_conflicts import passes, swizzle
 from twill.targets.cuda.expressions import atom, plus, times
 from twill.targets.cuda.fragments import Fragment, holding, layout
 from twill.targets.cuda.linear_memory import place
@@ -258,7 +259,7 @@ def places_again(tile: Shared, one: LinearPoint, accesses: int) -> bool:
     """Whether most of the accesses to a thread's elements flip bits of its place as another one does, and
     differ from that in an offset which is known (`element_place`)."""
     one = one.lines()
-    if tile.places or tile.padded or _overlap(*one.parts()):
+    if tile.places or tile.padded or _overlap(tile, *one.parts()):
         return False
     moving = one.register[len(one.register) - (accesses - 1).bit_length() :]
     return 2 << sum(_flips(tile, vector) for vector in moving) < accesses
@@ -361,6 +362,7 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
     one = form.point(f"(i_ * {many})") if many > 1 else form.point()
     address = f"{name}_at + {element_place(tile, one)}"
     found, kind, count = held(name, type), c_type(type), form.registers // many
+    after = list[str]()
     if many > 1:
         words = many // 2 if found.pack else many
         read = f"load_elements<{words}>({name}, i_ * {words}, {address});"
@@ -370,11 +372,47 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
         low, high = (f"shared_at<{kind}>({place})" for place in places)
         read, count = f"{name}[i_] = {together(found.pack, low, high)};", form.registers // 2
     else:
+        lane = _exchanging_lanes(form, tile)
+        address = (
+            address if lane is None else f"{name}_at + {element_place(tile, _exchanged(form, lane).point())}"
+        )
+        after = [] if lane is None else [f"exchange_neighbours({name}, thread.lane & {1 << lane});"]
         read = f"{name}[i_] = shared_at<{kind}>({address});"
     again = places_again(tile, form.point(), count)
     begin = base(f"{name}_at", tile.address) if again else [f"const uint32_t {name}_at = {tile.address};"]
     loop = f"for (int i_ = 0; i_ < {count}; ++i_)"
-    return [declaration(type, name), *begin, UNROLL, loop, f"    {read}"], found
+    return [declaration(type, name), *begin, UNROLL, loop, f"    {read}", *after], found
+
+
+def _exchanging_lanes(form: Spread, tile: Shared) -> int | None:
+    """The bit of the lane's number with which threads read each two neighbours among their bytes in the other
+    order, so that fewer of a warp meet in a bank; None where none does, in order. (Four lines of bytes, each
+    four lines behind the one before, in a swizzle of eight: the first and the third meet.)"""
+    if tile.bits != 8 or tile.places or tile.padded or not form.register or len(form.lane) != 5:
+        return None
+    return min((None, *range(5)), key=lambda lane: _passes(_exchanged(form, lane), tile))
+
+
+def _exchanged(form: Spread, lane: int | None) -> Spread:
+    """What threads read as their first registers, where those with a bit of the lane's number begin with the
+    second."""
+    if lane is None:
+        return form
+    other = tuple(own ^ step for own, step in zip(form.lane[lane], form.register[0], strict=True))
+    return replace(form, lane=(*form.lane[:lane], other, *form.lane[lane + 1 :]))
+
+
+def _passes(form: Spread, tile: Shared) -> int:
+    """How many passes over the banks an access of all lanes to a byte takes."""
+    places = [(0, 0)]
+    for row, column in form.point().lines().lane:
+        places += [(one ^ row, other ^ column) for one, other in places]
+    return passes(1, [_offset(tile, *at) for at in places])
+
+
+def _offset(tile: Shared, row: int, column: int) -> int:
+    line, byte = (column, row) if tile.transposed else (row, column)
+    return byte // tile.width * tile.box + swizzle(tile.width, line * tile.width + byte % tile.width)
 
 
 def contiguous(form: Spread, tile: Shared) -> int:
@@ -435,16 +473,18 @@ def element_place(tile: Shared, one: LinearPoint) -> str:
     if tile.places or tile.padded:
         return byte_of(tile, one.coordinate(0), one.coordinate(1))
     registers, threads = one.parts()
-    if _overlap(registers, threads):
+    if _overlap(tile, registers, threads):
         return byte_of(tile, one.coordinate(0), one.coordinate(1))
     first, second = (tuple(part.coordinate(axis) for axis in (0, 1)) for part in (registers, threads))
     whole = registers.span(1 if tile.transposed else 0) % PATTERN == 0
     return divided_place(tile, (first[0], first[1]), (second[0], second[1]), whole)
 
 
-def _overlap(registers: LinearPoint, threads: LinearPoint) -> bool:
-    """Whether a bit of a coordinate depends on both."""
-    return any(registers.span(axis) & threads.span(axis) for axis in (0, 1))
+def _overlap(tile: Shared, registers: LinearPoint, threads: LinearPoint) -> bool:
+    """Whether a bit of a coordinate depends on both, but for lines of a pattern: registers flip these."""
+    both = [registers.span(axis) & threads.span(axis) for axis in (0, 1)]
+    both[1 if tile.transposed else 0] &= -PATTERN
+    return any(both)
 
 
 PATTERN = 8

@@ -50,6 +50,7 @@ from twill.targets.cuda.barriers import (
     consumer_wait,
     tensor_memory_sync,
 )
+from twill.targets.cuda.early_reads import begun_early
 from twill.targets.cuda.elements import variable
 from twill.targets.cuda.emitter import (
     CLAIMED,
@@ -289,11 +290,15 @@ def _steady(emitter: Emitter, it: Pipelined) -> list[str]:
     emitter.positions = kept(emitter.program, it.steady, emitter.least)
     printed(emitter, it.steady)  # then what is in flight is that at the back edge, not at the entry
     emitter.in_loop = True
-    numbers = numbers_ahead(emitter, it.steady)
+    numbers, early = numbers_ahead(emitter, it.steady), begun_early(emitter, it)
     steady = _where_taken(emitter, it)
-    emitter.in_loop, emitter.ahead = False, set[str]()
+    emitter.in_loop, emitter.ahead, emitter.early = False, set[str](), {}
     body = [*_rematerialized(emitter, steady), *numbers, *steady, *emitter.positions.advance()]
-    head = [*emitter.positions.start(emitter.least), f"for (int32_t i = {emitter.least}; i < n; ++i) {{"]
+    head = [
+        *emitter.positions.start(emitter.least),
+        *early,
+        f"for (int32_t i = {emitter.least}; i < n; ++i) {{",
+    ]
     emitter.positions = NOTHING_KEPT
     return [*head, *indented(body), "}"] if steady else []
 

@@ -175,6 +175,21 @@ __device__ __forceinline__ uint16_t two_bytes(const Stored& low, const Stored& h
     if (&low + 1 == &high) memcpy(&bytes, &low, sizeof(bytes));
     return bytes;
 }
+/// Puts each two neighbours among bytes into order, in threads that have read them in the other one.
+template <class Stored, int count>
+__device__ __forceinline__ void exchange_neighbours(Stored (&bytes)[count], bool exchanged) {
+    static_assert(sizeof(Stored) == 1 && count % 2 == 0, "pairs of bytes");
+    const uint32_t order = exchanged ? 0x04 : 0x40;
+    #pragma unroll
+    for (int i = 0; i < count; i += 2) {
+        uint8_t low, high;
+        memcpy(&low, &bytes[i], 1);
+        memcpy(&high, &bytes[i + 1], 1);
+        const uint16_t both = uint16_t(__byte_perm(low, high, order));
+        memcpy(&bytes[i], &both, 2);
+    }
+}
+
 __device__ __forceinline__ uint32_t pack_f16(const __nv_fp8_e4m3& low, const __nv_fp8_e4m3& high) {
     uint32_t packed;
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(packed) : "h"(two_bytes(low, high)));
