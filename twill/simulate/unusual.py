@@ -36,7 +36,7 @@ def shows(function: Function, numbers: Numbers, grid: Grid) -> bool:
 def launches(
     function: Function, free: frozenset[int], numbers: Numbers, grid: Grid
 ) -> Iterator[tuple[Numbers, Grid]]:
-    """With less of each of the `free` arguments, by id, in turn; then programs that the kernel counts from
+    """With less of each of the `free` arguments, by id, one by one; then programs that the kernel counts from
     the last one."""
     for arg, attributes in zip(function.args, function.arg_attributes, strict=True):
         name = arg.name.lstrip("%")
