@@ -91,7 +91,7 @@ def rising(
             if late() or left <= 0:
                 return
             left -= count
-            placing = _in_turn(problem, interval, labels, way)
+            placing = _one_by_one(problem, interval, labels, way)
             if placing is not None:
                 yield from _within(problem, placing, labels, in_flight)
         interval += max(1, interval // part)
@@ -125,7 +125,7 @@ def _within(problem: Problem, placing: Placing, labels: Labels, in_flight: int) 
         yield found
 
 
-def _in_turn(problem: Problem, interval: Time, labels: Labels, way: _Way) -> Placing | None:
+def _one_by_one(problem: Problem, interval: Time, labels: Labels, way: _Way) -> Placing | None:
     """Of the operations that come next in the order and whose operands are there, the one that can start
     first, not much sooner than those of its group that came before it."""
     if windows(problem, interval, labels) is None:

@@ -36,8 +36,8 @@ def shows(function: Function, numbers: Numbers, grid: Grid) -> bool:
 def launches(
     function: Function, free: frozenset[int], numbers: Numbers, grid: Grid
 ) -> Iterator[tuple[Numbers, Grid]]:
-    """With less of each of the `free` arguments, by id, one after the other; then programs that the kernel
-    counts from the last one."""
+    """With less of each of the `free` arguments, by id, one by one; then programs that the kernel counts from
+    the last one."""
     for arg, attributes in zip(function.args, function.arg_attributes, strict=True):
         name = arg.name.lstrip("%")
         for least in LEAST if arg.id in free and name in numbers else ():
