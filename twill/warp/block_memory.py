@@ -110,7 +110,7 @@ def _resident(
 
     machine, apart = loops[0][0].machine, bool(design.options.multistage)
     scheduled = [one for one, _ in loops]
-    given = (design.code, design.granted, loops, most_blocks(design.options, machine))
+    given = (design.code, design.granted, loops, most_blocks(design.options, machine, design.code.function))
     possible = candidates(*given, design.options.room)
     found = ((memory, blocks) for blocks in possible if (memory := shared_by(blocks)))
     if apart:
