@@ -130,7 +130,8 @@ class _Shared:
     def given(self) -> tuple[Code, Sequence[Granted], list[tuple[Scheduled, tuple[Task, ...]]], int]:
         """What says how many blocks are possible."""
         design, loops = self.design, [(part.scheduled, part.tasks) for part in self.design.parts]
-        return design.code, design.granted, loops, most_blocks(design.options, self.machine)
+        most = most_blocks(design.options, self.machine, design.code.function)
+        return design.code, design.granted, loops, most
 
     def by(self, blocks: int) -> SharedMemoryPlan | None:
         """The memory of each of so many blocks; None where they do not fit, or hide too little."""
