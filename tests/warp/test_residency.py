@@ -240,7 +240,7 @@ def test_blocks_that_wait_for_each_load_hide_it_together() -> None:
     (one,) = parts
     alone, deep = _apart(1, 1), _apart(64, 1)
     assert alone == deep + one.machine.loads.arrival
-    assert deep < _apart(2, 1) < alone
+    assert deep < _apart(2, 1) == alone / 2
     assert _apart(1, 2) == max(one.solution.interval, alone / 2)
     assert _apart(1, 64) == _apart(2, 64) == one.solution.interval
 
@@ -266,9 +266,9 @@ def test_one_group_that_loads_is_in_the_blocks_that_are_predicted_to_be_fastest(
 
 @pytest.mark.parametrize(
     ("cycles", "fewer", "slots"),
-    [(100.0, 4, 2), (109.0, 4, 2), (111.0, 4, 1), (100.0, 3, 1), (99.0, 1, 2)],
+    [(100.0, 4, 2), (109.0, 4, 2), (111.0, 4, 1), (100.0, 3, 2), (100.0, 2, 1), (99.0, 1, 2)],
 )
-def test_two_slots_where_half_as_many_blocks_are_as_fast(cycles: float, fewer: int, slots: int) -> None:
+def test_more_slots_where_fewer_blocks_are_as_fast(cycles: float, fewer: int, slots: int) -> None:
     """Blocks with one slot wait for each tile that they read, and a grid may have fewer than fit."""
     plans = {
         blocks: [ChannelPlan("x", 0, (0,), (TILE,), "cp_async", 1 if blocks == 8 else 2, ((),))]
