@@ -3,7 +3,7 @@
 
     python benchmarks/wild_gpu.py prepare SNAPSHOTS BUILDS     # anywhere: Triton's binaries, for the GPU
     python benchmarks/wild_gpu.py measure BUILDS CASES.py OUT  # with the GPU: values and times
-    python benchmarks/wild_gpu.py report OUT                   # counts and table in reports/wild.md
+    python benchmarks/wild_gpu.py report OUT --date DAY        # counts and tables in reports/wild.md
 
 SNAPSHOTS is the folder of TTGIR of `benchmarks/wild.py`, BUILDS the one that its --keep wrote. CASES.py has a
 table `CASES`, as benchmarks/launches/cases.py has: by the name of a kernel, its launches, each with `label`,
@@ -28,7 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import median
 from typing import Any
 
 import click
@@ -36,6 +36,7 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.cubins import Binary, TensorMap, write
+from benchmarks.launches.cases import CASES
 
 STAGES = (3, 4)
 """With which Triton compiles a kernel; the faster one counts."""
@@ -47,8 +48,7 @@ SLEEP = 1_500_000
 TOLERANCE = 1e-2
 """Norm of the difference by the norm, where a case does not say."""
 REPORT = Path(__file__).resolve().parent.parent / "reports" / "wild.md"
-PART = "## On an H200\n"
-HEAD = ("kernel", "launch", "largest relative error", "ms", "Triton's ms", "speed")
+SPEEDS = REPORT.with_name("wild_speeds.json")
 Runs = Mapping[str, Callable[[], None]]
 
 
@@ -147,46 +147,18 @@ def alone(lock: Path) -> Iterator[None]:
 
 @main.command("report")
 @click.argument("rows", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("out", type=click.Path(dir_okay=False, path_type=Path), default=REPORT)
-def write_report(rows: Path, out: Path) -> None:
-    """Write counts and table of the part "On an H200"; its text stays."""
-    from measure import table
+@click.option("--gpu", default="H200", show_default=True, help="What the rows were measured on.")
+@click.option("--date", required=True, help="The day they were measured: YYYY-MM-DD.")
+def write_report(rows: Path, gpu: str, date: str) -> None:
+    """Keep the rows in reports/wild_speeds.json and write the part of reports/wild.md that has them."""
+    import wild_speeds
+    from wild_report import with_part
 
-    found = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
-    text = out.read_text(encoding="utf-8")
-    begin = text.index(PART) + len(PART)
-    end = text.find("\n## ", begin)
-    part = text[begin : end if end >= 0 else len(text)]
-    launches = table(HEAD, map(cells, found))
-    above = part[: part.index(launches.splitlines()[0])]
-    counted = re.sub(r"(?m)(?:^- .*\n)+", lambda _: counts(found), above, count=1)
-    out.write_text(
-        text[:begin] + counted + launches + (text[end:] if end >= 0 else ""),
-        encoding="utf-8",
-    )
-
-
-def counts(rows: Sequence[Mapping[str, Any]]) -> str:
-    ratios = [row["ratio"] for row in rows if "ratio" in row]
-    right = sum(not row.get("wrong", ["refused"]) for row in rows)
-    ahead, near = (sum(round(one, 2) >= least for one in ratios) for least in (1, 0.95))
-    return (
-        f"- {len({row['name'] for row in rows})} kernels ran in {len(rows)} launches; {right} of these agree"
-        " with Triton's results\n"
-        f"- Triton's time divided by Twill's: geometric mean {geometric_mean(ratios):.3f}, median"
-        f" {median(ratios):.2f}; of {len(ratios)} launches {ahead} are at 1 or above, {near} at 0.95 or above"
-        ", as rounded below\n"
-    )
-
-
-def cells(row: Mapping[str, Any]) -> Sequence[str]:
-    """A launch; one that was refused or is wrong says so in place of the error."""
-    said = row.get("refused") or f"{max(row['errors'].values(), default=0.0):.0e}"
-    found = [row["name"], row["case"], f"wrong: {said}" if row.get("wrong") else said, "", "", ""]
-    if "ratio" in row:
-        theirs = min(ms for name, ms in row["ms"].items() if name != "twill")
-        found[3:] = [f"{row['ms']['twill']:.3f}", f"{theirs:.3f}", f"{row['ratio']:.2f}"]
-    return found
+    found = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines() if line[:1] == "{"]
+    speeds = wild_speeds.with_rows(wild_speeds.read(SPEEDS, gpu), found, date)
+    wild_speeds.write(SPEEDS, gpu, speeds)
+    part = wild_speeds.part(gpu, speeds, listed=CASES)
+    REPORT.write_text(with_part(REPORT.read_text(encoding="utf-8"), part), encoding="utf-8")
 
 
 # --- one launch -------------------------------------------------------------------------------------------

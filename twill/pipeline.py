@@ -6,6 +6,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 
 from twill.diagnostics import TwillError
@@ -33,6 +34,12 @@ after so much work, not time, so that it does not depend on how busy the machine
 
 PATIENCE = 0.1
 """Part of the time limit that a rough answer may take."""
+
+NEAR = 8
+"""A schedule for a small loop is constructed up to this part above the lower bound ..."""
+
+FEW = 10_000
+"""... by placing so many operations at most, which takes less than a second."""
 
 LAST_RESORT = 0.4
 """The same where nothing else has given an answer."""
@@ -229,7 +236,9 @@ def _found(problem: Problem, options: Options, report: Report, known: Begun | No
     else:
         from twill.smt.search import search
 
-        result = search(problem, options, report, begin, made or rough, began, known.wider)
+        small = count <= LARGE and made is None
+        reserve = partial(_in_reserve, problem, options, begin) if small else lambda: None
+        result = search(problem, options, report, begin, made or rough, began, known.wider, reserve)
     if result.status == "unknown" and rough is None:
         end = time.thread_time() + LONGEST
         rough = _rough(problem, options, begin, report, lambda: time.thread_time() > end, LAST_RESORT)
@@ -285,6 +294,44 @@ def _rough(
     for way in ways:
         one = None if best and best.interval == begin.low else _first(problem, options, way, report, patience)
         best = min((x for x in (best, one) if x is not None), key=lambda x: x.interval, default=None)
+    return _issuing_at_once(problem, options, begin, report, late, patience, best) if joint else best
+
+
+def _in_reserve(problem: Problem, options: Options, begin: Start) -> Solution | None:
+    """A schedule near the lower bound whose groups issue several operations at once, for a small loop where
+    the best is to be proven."""
+    from twill.modulo.overlapping import rising
+    from twill.verify import check
+
+    if options.modulo_only or not options.proofs or options.engine != "auto":
+        return None
+    low, most = begin.low, begin.max_in_flight(options)
+    near = low + low // NEAR
+    found = rising(problem, low, near + 1, most, placed=FEW)
+    return next((one for one in found if not check(problem, one)), None)
+
+
+def _issuing_at_once(
+    problem: Problem,
+    options: Options,
+    begin: Start,
+    report: Report,
+    late: Callable[[], bool],
+    patience: float,
+    best: Solution | None,
+) -> Solution | None:
+    """The best so far, or a schedule of a smaller interval whose groups issue several operations at once;
+    where the best is to be proven, which the rules say, not what a warp does."""
+    from twill.modulo.overlapping import COARSE, FINE, rising
+
+    low, most = begin.low, begin.max_in_flight(options)
+    for part in (COARSE, FINE) if options.proofs else ():
+        high = best.interval if best else begin.top
+        found = rising(problem, low, high, most, late, part)
+        best = _first(problem, options, found, report, patience) or best
+        if best is None or best.interval == begin.low:
+            break
+        low = max(begin.low, best.interval - best.interval // COARSE)
     return best
 
 

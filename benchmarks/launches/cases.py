@@ -1,7 +1,7 @@
 # pyright: basic, reportMissingImports=false
 """The launches that `python benchmarks/wild_gpu.py measure BUILDS benchmarks/launches/cases.py OUT` compares.
 
-`CASES` has the launches of the kernels of other projects of reports/wild.md, by the kernel's name there.
+`CASES` has the launches of the kernels of the list of reports/wild.md, by the kernel's name there.
 Sizes that are constants of a kernel are those it was compiled with. Ragged launches are compared, not timed.
 """
 
@@ -36,7 +36,6 @@ from benchmarks.launches.products import (
     contiguous,
     deepseek,
     descriptors,
-    divided,
     experts,
     fla_matmul,
     grouped,
@@ -46,7 +45,6 @@ from benchmarks.launches.products import (
     products,
     scaled,
     split,
-    unpacked,
 )
 from benchmarks.launches.spaces import chunk_bmm, chunk_scan, chunk_state
 
@@ -82,8 +80,6 @@ CASES: Mapping[str, Sequence[Case]] = {
     "fla_parallel_attn_fwd": linears(parallel, *ATTENTION),
     "fla_parallel_simple_gla": linears(simple_gla, *ATTENTION),
     "fla_wy_recompute": linears(wy),
-    "gemlite_int4": (unpacked(2048, (64, 128)), ragged(unpacked(112, (64, 128)))),
-    "gemlite_splitK_n64": (unpacked(16, (16, 64), 4), ragged(unpacked(7, (16, 64), 4))),
     "inductor_bmm": (inductor("16x1024", (64, 16), "AB", 16 * 1024**2),),
     "inductor_flex_attention": (flexible(),),
     "inductor_flex_attention_tma": (flexible(),),
@@ -111,9 +107,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "tut09_tma_persistent": (descriptors(SQUARE, 128, True), ragged(descriptors(RAGGED, 128, True))),
     "tut10_block_scaled": (microscaled(8192, 8192, 8192),),
     "tut12_splitk": (split(1024, 1024, 8192),),
-    "vllm_awq_default": (divided(16, (32, 32)), ragged(divided(7, (32, 32)))),
     "vllm_awq_gemm": (packed((32 * 64, 1), 2048, 4096, 4096),),
-    "vllm_awq_m16_splitk": (divided(16, (16, 64)), ragged(divided(7, (16, 64)))),
     "vllm_bi_bmm": (batched(8, 2048, 2048, 1024), ragged(batched(3, 400, 304, 208))),
     "vllm_bi_desc_matmul": products((128, 128), "bf16", "bf16", persistent=True, bias_ptr=BIAS),
     "vllm_bi_matmul": products((128, 256), "bf16", "bf16", persistent=True, bias_ptr=BIAS),

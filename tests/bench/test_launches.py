@@ -1,24 +1,7 @@
 """The launches of other projects' kernels: those that the report has."""
 
-import re
-from pathlib import Path
-
 from benchmarks.launches.cases import CASES
 from benchmarks.launches.products import routed
-
-REPORT = Path(__file__).resolve().parents[2] / "reports" / "wild.md"
-
-
-def test_the_launches_of_the_report_can_be_repeated():
-    part = REPORT.read_text(encoding="utf-8").split("\n## On an H200\n")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| (\w+) \| ([^|]+) \| [^|]+ \|([^|]+)\|[^|]+\|[^|]+\|$", part, re.MULTILINE)
-    found = {(name, label): bool(time.strip()) for name, label, time in rows if name != "kernel"}
-    assert (
-        found.items()
-        <= {
-            (name, case["label"]): case.get("time", True) for name, cases in CASES.items() for case in cases
-        }.items()
-    )
 
 
 def test_names_of_numbers_and_arrays_are_apart():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.extract.test_dependence import DOT, LOAD, TOKEN, B, D, T, loop
+from tests.extract.dependence.test_dependence import DOT, LOAD, TOKEN, B, D, T, loop
 from twill.costs.charge import charge
 from twill.costs.listing import listing
 from twill.costs.machine import default_machine, load, parse

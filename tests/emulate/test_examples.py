@@ -36,6 +36,8 @@ GIVEN = {
     "promoted": {"N": 64, "K": 592},
     "edged": {"N": 64, "K": 208},
     "pacing": {"M": 64, "N": 64, "K": 576},
+    "circling": {"M": 64, "N": 208},
+    "leftover": {"M": 64, "N": 64, "K": 192, "done": 0},
     "accrued": {"M": 192, "K": 192},
     "accrued.sm100": {"M": 192, "K": 192},
 }

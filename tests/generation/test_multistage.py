@@ -362,7 +362,8 @@ def _inputs(kernel: str) -> Inputs:
 
 def _generated(kernel: str, wanted: bool | None = None) -> Generated:
     options = GenerateOptions(check=False, lowering=Options(multistage=wanted))
-    made, *_ = candidates(_inputs(kernel), options, lambda name, event: None, solve=_kept(kernel))
+    whole = replace(_inputs(kernel), subtile=1)
+    made, *_ = candidates(whole, options, lambda name, event: None, solve=_kept(kernel))
     return made
 
 

@@ -2396,6 +2396,18 @@ def weighed(a, b, w, c, table, N, DIM: tl.constexpr, BLOCK: tl.constexpr, PAGE: 
 
 
 @triton.jit
+def rationed(a, b, c, ends, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """c = a @ b.T, of each row as many columns as a table says."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    x = tl.load(a + row[:, None] * DIM + d[None, :])
+    end = tl.load(ends + row)
+    for i in range(0, N, BLOCK):
+        place = i + tl.arange(0, BLOCK)
+        y = tl.load(b + place[None, :] * DIM + d[:, None])
+        tl.store(c + row[:, None] * N + place[None, :], tl.dot(x, y), mask=place[None, :] < end[:, None])
+
+
+@triton.jit
 def curtailed(a, b, c, table, size, N, D, DIM: tl.constexpr, BLOCK: tl.constexpr):
     """c = a @ b, whose rows a table names, counted around, and whose columns end at any number."""
     row, d = tl.arange(0, 64), tl.arange(0, DIM)
@@ -2540,6 +2552,44 @@ def pacing(
         else:
             weight -= 1
     tl.store(c + row[:, None] * N + col[None, :], acc)
+
+
+@triton.jit
+def circling(
+    a, b, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c += a @ b.T, beginning with another block of columns in each program and going around."""
+    row, col, k = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    x, blocks = tl.load(a + row[:, None] * BLOCK_K + k[None, :]), tl.cdiv(N, BLOCK_N)
+    at = tl.program_id(0) % blocks
+    of_b = b + (at * BLOCK_N + col)[:, None] * BLOCK_K + k[None, :]
+    of_c = c + row[:, None] * N + (at * BLOCK_N + col)[None, :]
+    for _ in range(blocks):
+        made = tl.dot(x, tl.load(of_b).T)
+        tl.atomic_add(of_c, made, (row < M)[:, None] & (at * BLOCK_N + col < N)[None, :], sem="relaxed")
+        at += 1
+        if at >= blocks:
+            at = 0
+            of_b -= (blocks - 1) * BLOCK_N * BLOCK_K
+            of_c -= (blocks - 1) * BLOCK_N
+        else:
+            of_b += BLOCK_N * BLOCK_K
+            of_c += BLOCK_N
+
+
+@triton.jit
+def leftover(
+    a, b, c, done, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, of the tiles behind those that are done already."""
+    tile = tl.program_id(0) + done
+    row = tile // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
+    col, k = tile % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + (row % M)[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x, tl.load(b + (col % N)[:, None] * K + (i + k)[None, :]).T, acc)
+    tl.store(c + row[:, None] * N + col[None, :], acc, (row < M)[:, None] & (col < N)[None, :])
 
 
 @triton.jit
@@ -3533,6 +3583,10 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i64", "stride": "i32:16", **SIZES,
         "BATCH": 65536, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "rationed": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "ends": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64,
+        "num_warps": 4,
+    },
     "consulted": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64, "PAGE": 16,
         "num_warps": 4,
@@ -3647,6 +3701,14 @@ TWILL = {
     "amending": {
         **dict.fromkeys(("a", "b", "old", "c"), "*fp16:16"), "M": "i32", "N": "i32:16", "K": "i32:16", "slope": "fp32",
         "BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 4,
+    },
+    "circling": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "M": "i32:16", "N": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64,
+        "BLOCK_K": 64, "num_warps": 4,
+    },
+    "leftover": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "done": "i32", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64,
+        "BLOCK_K": 64, "num_warps": 4,
     },
     "pacing": {
         **dict.fromkeys("ab", "*fp16:16"), "weights": "*fp32:16", "c": "*fp32:16", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64,
@@ -4117,6 +4179,8 @@ VARIANTS = {
     "allotted": ("allotted", {}),
     "edged": ("edged", {}),
     "promoted": ("promoted", {}),
+    "circling": ("circling", {}),
+    "leftover": ("leftover", {}),
     "pacing": ("pacing", {}),
     "revolving": ("revolving", {}),
     "amended": ("amended", {}),
@@ -4129,6 +4193,7 @@ VARIANTS = {
     "distant": ("distant", {}),
     "bordered": ("bordered", {}),
     "consulted": ("consulted", {}),
+    "rationed": ("rationed", {}),
     "overtaken": ("overtaken", {}),
     "hopping": ("hopping", {}),
     "hopped": ("hopped", {}),

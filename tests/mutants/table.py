@@ -1112,7 +1112,7 @@ MUTANTS = (
         "together=(*together, ",
         "two groups store to the same memory in a loop",
         ("overwritten",),
-        ("tests/extract/test_stores_in_order.py",),
+        ("tests/extract/dependence/test_stores_in_order.py",),
     ),
     Mutant(
         "sums-of-two-groups",
@@ -1130,7 +1130,7 @@ MUTANTS = (
         "return self.folding.moves_nothing(op)",
         "a tile does not live until a mask is computed from it",
         ("overwritten",),
-        ("tests/extract/test_stores_in_order.py",),
+        ("tests/extract/dependence/test_stores_in_order.py",),
     ),
     Mutant(
         "views-held-by-the-first",

@@ -60,6 +60,8 @@ OVERTAKEN = "overtaken"
 """The number moves between two loads of an iteration."""
 THROUGH = "pacing"
 """Tiles pass through registers in accesses of 2 bytes."""
+UP_TO = "rationed"
+"""What is stored in the loop depends on numbers from memory."""
 MULTISTAGE = Options(multistage=True)
 
 
@@ -122,7 +124,8 @@ def test_all_of_it_is_held_where_a_warp_has_more_rows_than_an_instruction(
 
 
 @pytest.mark.parametrize(
-    "kernel", [COPIES, TMA, VECTORS, ROWS, ATTENTION, BETWEEN, *AHEAD, OVERTAKEN, THROUGH, CONVERTED]
+    "kernel",
+    [COPIES, TMA, VECTORS, ROWS, ATTENTION, BETWEEN, *AHEAD, OVERTAKEN, THROUGH, CONVERTED, UP_TO],
 )
 def test_values_are_right_for_any_number_of_iterations(kernel: str) -> None:
     made = changed(kernel, MULTISTAGE)

@@ -60,19 +60,23 @@ def channels(problem: Problem, group: Sequence[int]) -> set[tuple[int, int]]:
     return {(a, group[b]) for a, b in ends if group[a] != group[b] and not problem.operations[a].streaming}
 
 
-def wait_clashes(
-    problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int]
-) -> list[tuple[str, str]]:
-    """(waiting operation, operation issuing then) pairs of one group: what rule CONCURRENCY forbids."""
+def waiting(problem: Problem, group: Sequence[int]) -> set[int]:
+    """The operations that start with a blocking wait."""
     ends = [(edge, problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges]
-    waiting = {
+    return {
         b
         for edge, a, b in ends
         if (edge.blocking if group[a] == group[b] else not problem.operations[a].streaming)
     }
+
+
+def wait_clashes(
+    problem: Problem, interval: Time, start: Sequence[Time], group: Sequence[int]
+) -> list[tuple[str, str]]:
+    """(waiting operation, operation issuing then) pairs of one group: what rule CONCURRENCY forbids."""
     return [
         (problem.operations[v].id, other.id)
-        for v in sorted(waiting)
+        for v in sorted(waiting(problem, group))
         for o, other in enumerate(problem.operations)
         if o != v and group[o] == group[v] and (start[v] - start[o]) % interval < other.undivided
     ]

@@ -19,7 +19,6 @@ import tempfile
 import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
-from functools import cache
 from typing import Protocol
 
 from twill.diagnostics import TwillError
@@ -108,17 +107,14 @@ def _process(scratch: str) -> Generator[subprocess.Popen[bytes]]:
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "TMPDIR": scratch,
     }
-    parent = os.getpid()
-    if sys.platform == "linux":
-        _library()
     process = subprocess.Popen(
-        [sys.executable, "-m", "twill.engine.subprocess_engine"],
+        # no preexec_fn: between fork and exec it may wait for ever for what another thread held at the fork
+        [sys.executable, "-m", "twill.engine.subprocess_engine", str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment,
         start_new_session=True,
-        preexec_fn=lambda: end_with_parent(parent),  # before anything is imported; one call of the C library
     )
 
     def end() -> None:
@@ -139,22 +135,18 @@ _SET_PARENT_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of prctl(2): kept across exec."""
 
 
-@cache
-def _library() -> ctypes.CDLL:
-    """The C library, loaded before there is a child that needs it."""
-    return ctypes.CDLL(None)
-
-
 def end_with_parent(parent: int) -> None:
     """Have Linux kill this process when `parent` is gone, or end it at once if it is gone already."""
     if sys.platform == "linux":
-        _library().prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
 
 
 def main() -> None:
-    """Serve one request; solvers may print, so standard output is reserved for the result."""
+    """Serve one request of the process whose number is the argument; solvers may print, so standard output is
+    reserved for the result."""
+    end_with_parent(int(sys.argv[1]))
     gc.disable()  # one answer leaves little to collect, and millions of clauses to look through
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

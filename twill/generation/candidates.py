@@ -340,17 +340,14 @@ def _alternative(inputs: Inputs, session: _Session) -> Generated | None:
 
 def _lowered(inputs: Inputs, session: _Session) -> Generated:
     """One form, with the implementations of operations that are predicted to be fastest."""
-    lowering, for_code = session.options.lowering, _for_code(inputs, session)
+    lowering, for_code, loaded = session.options.lowering, _for_code(inputs, session), list[Attempt]()
     stated = Stated(for_code, cases(for_code))
     refuse_foreign(session.kept, [case.problem.name for case in stated.loops])
-
-    def attempt(tried: Sequence[Case], room: int) -> Attempt:
-        return _attempt(tried, session, replace(lowering, room=room))
+    if lowering.multistage:
+        stated = replace(stated, loops=stated.as_written() or stated.loops)
 
     def rescheduled(results: Mapping[str, Result]) -> Attempt:
-        return _attempt(one.cases, session, replace(lowering, room=one.program.resident_blocks), results)
-
-    loaded = list[Attempt]()
+        return _attempt(first.cases, session, replace(lowering, room=first.program.resident_blocks), results)
 
     def loading(tried: Sequence[Case]) -> Attempt:
         loaded.append(_attempt(tried, session, replace(lowering, multistage=True)))
@@ -359,36 +356,45 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     def storing(tried: Sequence[Case]) -> Attempt:
         return _attempt(tried, session, replace(lowering, independent=True))
 
-    if lowering.multistage:
-        stated = replace(stated, loops=stated.as_written() or stated.loops)
-    one = (
-        attempt(tuple(map(session.as_kept, stated.loops)), 1)
-        if session.kept
-        else fastest(stated.loops, attempt, session.slowest, lowering.most_blocks, stated)
-    )
-    several = one.several
+    one = first = _first(stated, session)
     if not session.kept:
-        with suppress(DefectError), _leaving_out(session, SCHEDULED):
-            one = early_mmas(one, rescheduled, session.early)
+        one = _unless_wrong(session, SCHEDULED, one, lambda it: early_mmas(it, rescheduled, session.early))
     before = one
-    if lowering.multistage is None and not session.kept:
-        with suppress(DefectError), _leaving_out(session, LOADING):
-            one = multistage(one, loading, stated)
-    elif lowering.multistage is None:
-        with suppress(DefectError), _leaving_out(session, LOADING):
-            one = multistage(one, loading)  # with the given schedules
+    if lowering.multistage is None:
+        others = None if session.kept else stated
+        one = _unless_wrong(session, LOADING, one, lambda it: multistage(it, loading, others))
     beaten = before if one is not before and one.cases == before.cases else None
     if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
-        with suppress(DefectError), _leaving_out(session, STORING):
-            one = independent(one, storing)
+        one = _unless_wrong(session, STORING, one, lambda it: independent(it, storing))
     inputs = replace(inputs, order=for_code.order, pairs=for_code.pairs)
     slower = (other for other in loaded if other.cases == one.cases and other.loops is not one.loops)
     return replace(
         _generated(inputs, one, source(one.program, one.loops)),
         loading=next((_generated(inputs, other, "") for other in slower), None),
         loading_apart=beaten and _generated(inputs, beaten, ""),
-        several=several and _generated(inputs, several, ""),
+        several=first.several and _generated(inputs, first.several, ""),
     )
+
+
+def _first(stated: Stated, session: _Session) -> Attempt:
+    """With the given schedules, or with those that are predicted to be fastest."""
+    lowering = session.options.lowering
+
+    def attempt(tried: Sequence[Case], room: int) -> Attempt:
+        return _attempt(tried, session, replace(lowering, room=room))
+
+    if session.kept:
+        return attempt(tuple(map(session.as_kept, stated.loops)), 1)
+    return fastest(stated.loops, attempt, session.slowest, lowering.most_blocks, stated)
+
+
+def _unless_wrong(
+    session: _Session, form: str, one: Attempt, changed: Callable[[Attempt], Attempt]
+) -> Attempt:
+    """The attempt `changed`; as it is where that form is wrong, which the session keeps."""
+    with suppress(DefectError), _leaving_out(session, form):
+        return changed(one)
+    return one
 
 
 def _generated(inputs: Inputs, one: Attempt, cuda: str) -> Generated:

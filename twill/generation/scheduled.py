@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from twill.diagnostics import TwillError
 from twill.generation.loop_nest import going_together
-from twill.generation.subtiles import MORE_WARPS, SPILLS, Searched, Solve, Told, searched
+from twill.generation.subtiles import MORE_WARPS, OTHER, SPILLS, Searched, Solve, Told, searched
 from twill.inputs import Case, Inputs, cases, is_graph
 from twill.ir.schedule import Result
 from twill.ir.search import Options
@@ -42,16 +42,19 @@ def _in_a_form(
     inputs: Inputs, found: Sequence[Case], search: Options, solve: Solve, told: Told
 ) -> tuple[Inputs, Searched]:
     """The form that is scheduled: that of `subtiles.searched`, or, where a loop has no schedule there, the
-    first of those with more room for tiles in which all have one."""
+    first of those with more room for tiles in which all have one: with a part of the time for each where
+    that is not proven, as there may be none in any."""
     first = searched(inputs, found, search, solve, told)
     form = inputs if first.subtile is None else replace(inputs, subtile=first.subtile)
     missing = next((one for one in first.results if one.solution is None), None)
     if missing is None or is_graph(inputs.spec):
         return form, first
     why = missing.reasons[0].text if missing.reasons else f"{missing.problem.name} has no schedule"
-    for roomy, what in _with_more_room(inputs, missing):
+    part = 1.0 if missing.status == "infeasible" else OTHER
+    each = replace(search, time_limit=part * search.time_limit)
+    for roomy, what in _with_more_room(inputs):
         try:
-            more = searched(roomy, cases(roomy), search, solve, told)
+            more = searched(roomy, cases(roomy), each, solve, told)
         except TwillError:
             continue
         if all(one.solution for one in more.results):
@@ -61,14 +64,14 @@ def _in_a_form(
     return form, first
 
 
-def _with_more_room(inputs: Inputs, missing: Result) -> Iterator[tuple[Inputs, str]]:
+def _with_more_room(inputs: Inputs) -> Iterator[tuple[Inputs, str]]:
     """The inputs with more warps, each of which holds less, then with tiles that take more registers than a
     thread has, as `twill codegen` generates them; with what is different, in words. Limits that the user
     gives are not exceeded."""
     if inputs.warps is None:
         yield replace(inputs, warps=MORE_WARPS), f"{MORE_WARPS} warps hold tiles"
     limits = (inputs.registers, inputs.groups, inputs.shared, inputs.tensor, inputs.pins)
-    if missing.status != "infeasible" or inputs.spills > 1 or any(one is not None for one in limits):
+    if inputs.spills > 1 or any(one is not None for one in limits):
         return
     warps = (inputs.warps,) if inputs.warps is not None else (MORE_WARPS, None)
     for times, held in product(SPILLS, warps):

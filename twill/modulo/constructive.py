@@ -50,8 +50,8 @@ def schedules(
     problem: Problem, interval: Time, in_flight: int, *, joint: bool = True, late: Late = never
 ) -> Iterator[Solution]:
     """One schedule at most for each natural partition, the simplest partition first; none where the problem
-    has what `_supported` excludes. It ends when it is `late`."""
-    if not _supported(problem, interval, joint) or len(problem.operations) > LARGEST:
+    has what `supported` excludes. It ends when it is `late`."""
+    if not supported(problem, interval, joint) or len(problem.operations) > LARGEST:
         return
     for labels in _by_groups(problem) if joint else (None,):
         starts = _starts(problem, interval, labels, late)
@@ -75,7 +75,7 @@ def rising(
     than `LARGEST` operations strictly in order, at intervals that rise faster, within `PLACED`. It ends when
     it is `late`."""
     count = len(problem.operations)
-    if not _supported(problem, top, joint) or count > MOST:
+    if not supported(problem, top, joint) or count > MOST:
         return
     least = [(labels, _least(problem, labels)) for labels in (_by_groups(problem) if joint else [None])]
     ways, step, left = _ways(problem), LARGE_STEP if count > LARGEST else STEP, PLACED
@@ -127,7 +127,7 @@ def shifted(
     """Schedules at these rising intervals, in which the isomorphic parts of each of `families` are copies of
     one, spread evenly over the interval: units that are almost full have room only so. It ends when it is
     `late`."""
-    unfit = not intervals or not _supported(problem, intervals[0], joint=True)
+    unfit = not intervals or not supported(problem, intervals[0], joint=True)
     if not families or unfit or len(problem.operations) > LARGEST:
         return
     orders = (range(len(problem.operations)), depth_first(problem))
@@ -143,7 +143,7 @@ def shifted(
                 yield found
 
 
-def _supported(problem: Problem, interval: Time, joint: bool) -> bool:
+def supported(problem: Problem, interval: Time, joint: bool) -> bool:
     """Pinned starts, what takes longer than the interval, and an operation that takes a unit twice are left
     to the solvers."""
     for op in problem.operations:
@@ -178,7 +178,7 @@ def _starts(problem: Problem, interval: Time, labels: Labels | None, late: Late)
     placing = empty_placing(problem, interval, labels)
     if not placing.run([(-tail, op) for op, tail in enumerate(window.tail)], late):
         return None
-    _settle(problem, placing)
+    settle(problem, placing)
     return [placing.start[op] for op in range(len(problem.operations))]
 
 
@@ -203,7 +203,7 @@ def _one_after_the_other(
             missing[other] -= 1
             if not missing[other]:
                 insort(ready, other, key=rank.__getitem__)
-    _fill_late(problem, placing)
+    fill_late(problem, placing)
     return [placing.start[op] for op in range(len(problem.operations))]
 
 
@@ -221,7 +221,7 @@ def _copies(
     placing = Copying(empty_placing(problem, interval, labels), _members(interval, order, families))
     if not placing.run([op for op in order if op in placing.members]):
         return None
-    _fill_late(problem, placing.placing)
+    fill_late(problem, placing.placing)
     return [placing.placing.start[op] for op in range(len(problem.operations))]
 
 
@@ -237,7 +237,7 @@ def _members(
     return found
 
 
-def _fill_late(problem: Problem, placing: Placing) -> None:
+def fill_late(problem: Problem, placing: Placing) -> None:
     """What fills shared or tensor memory as late as its readers allow, so that less is full at once."""
     ops, end = problem.operations, _end(problem, placing)
     filled = {value.src for value in problem.values if (value.shared or value.tensor) and not value.resident}
@@ -257,7 +257,7 @@ def _start(placing: Placing, op: int, labels: Labels | None, last: Mapping[int, 
     return NEVER if time is None else time
 
 
-def _settle(problem: Problem, placing: Placing) -> None:
+def settle(problem: Problem, placing: Placing) -> None:
     """Loads as late as their readers allow, then all else as early as possible."""
     ops, end = problem.operations, _end(problem, placing)
     loads = [op for op in placing.start if ops[op].variable]

@@ -67,7 +67,7 @@ class Track:
         """The spans that leave no room for `part` at `begin`."""
         if self.capacity == 1:
             return self._near(part, begin)
-        near = list(self._overlapping(part, begin))
+        near = self._overlapping(part, begin)
         if sum(span.part.amount for span in near) + part.amount <= self.capacity:
             return []
         inside = (s.begin for s in near if (s.begin - begin) % self.interval < part.cycles)
@@ -77,11 +77,13 @@ class Track:
     def _running(self, spans: Sequence[_Span], at: Time) -> int:
         return sum(s.part.amount for s in spans if (at - s.begin) % self.interval < s.part.cycles)
 
-    def _overlapping(self, part: Part, begin: Time) -> Iterator[_Span]:
-        for span in self.spans:
-            behind, ahead = (begin - span.begin) % self.interval, (span.begin - begin) % self.interval
-            if behind < span.part.cycles or ahead < part.cycles:
-                yield span
+    def _overlapping(self, part: Part, begin: Time) -> list[_Span]:
+        interval, cycles = self.interval, part.cycles
+        return [
+            span
+            for at, span in zip(self.begins, self.spans, strict=True)
+            if (at - begin) % interval < cycles or (begin - at) % interval < span.part.cycles
+        ]
 
     def _near(self, part: Part, begin: Time) -> list[_Span]:
         """Those that overlap `part` where no two spans do: the one before `begin`, and those that begin

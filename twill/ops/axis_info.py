@@ -8,7 +8,7 @@ one instruction may copy together.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import gcd
 from re import findall
@@ -42,6 +42,8 @@ class AxisAnalysis:
     """The facts of one function."""
 
     function: Function
+    given: Mapping[int, AxisInfo] = field(default_factory=dict[int, AxisInfo], compare=False)
+    """What numbers that loops carry are taken to be, by value id."""
 
     @cached_property
     def _makers(self) -> Mapping[int, Op]:
@@ -71,7 +73,7 @@ class AxisAnalysis:
     @cached_property
     def _known(self) -> dict[int, AxisInfo]:
         """What was found so far; a value that depends on itself is unknown meanwhile."""
-        found = dict[int, AxisInfo]()
+        found = dict(self.given)
         for arg, attributes in zip(self.function.args, self.function.arg_attributes, strict=True):
             divisor = attributes.get("tt.divisibility")
             found[arg.id] = _scalar(
@@ -102,6 +104,32 @@ class AxisAnalysis:
         """The loop of each induction variable."""
         return {op.regions[0].blocks[0].args[0].id: op for op in self.function.walk() if role(op) == "for"}
 
+    @cached_property
+    def _carrying(self) -> Mapping[int, Op]:
+        """The counted loop of each scalar that one carries, by the id of what its body reads."""
+        return {
+            arg.id: op
+            for op in self.function.walk()
+            if role(op) == "for"
+            for arg in op.regions[0].blocks[0].args[1:]
+            if not isinstance(arg.type, Tensor)
+        }
+
+    def _carried(self, loop: Op) -> Mapping[int, AxisInfo]:
+        """The greatest divisors of the scalars that a loop carries: of what it begins with, and, with these,
+        of what an iteration hands on."""
+        block = loop.regions[0].blocks[0]
+        last, carrying = block.ops[-1].operands, self._carrying
+        pairs = zip(block.args[1:], loop.operands[3:], last, strict=True)
+        carried = [(arg.id, init, after) for arg, init, after in pairs if arg.id in carrying]
+        facts = {arg: self.of(init) for arg, init, _ in carried}
+        while True:
+            within = AxisAnalysis(self.function, {**self.given, **facts})
+            found = {arg: _common(facts[arg], within.of(after)) for arg, _, after in carried}
+            if found == facts:
+                return facts
+            facts = found
+
     def number(self, value: Value) -> int | None:
         """What a constant is, of a tile each element; None for other values."""
         maker = self.maker(value)
@@ -113,6 +141,8 @@ class AxisAnalysis:
     def _derived(self, value: Value) -> AxisInfo:
         maker = self.maker(value)
         if maker is None:
+            if carrying := self._carrying.get(value.id):
+                return self._carried(carrying)[value.id]
             loop = self._loops.get(value.id)
             bounds = (loop.operands[0], loop.operands[2]) if loop else ()
             return (
@@ -120,6 +150,8 @@ class AxisAnalysis:
                 if bounds
                 else _unknown(value.type)
             )
+        if role(maker) == "for" and not isinstance(value.type, Tensor):  # what it begins with, or hands on
+            return self.of(maker.regions[0].blocks[0].args[1 + value.position])
         if role(maker) == "if":
             then, otherwise = (
                 self.of(region.blocks[0].ops[-1].operands[value.position]) for region in maker.regions
@@ -174,6 +206,11 @@ def _unknown(type: Type) -> AxisInfo:
 
 def _scalar(divisor: int) -> AxisInfo:
     return AxisInfo((1,), (divisor,), (1,))
+
+
+def _common(one: AxisInfo, other: AxisInfo) -> AxisInfo:
+    """Of two scalars of which a value may be either."""
+    return _scalar(gcd(*one.divisibility, *other.divisibility))
 
 
 def _range(analysis: AxisAnalysis, op: Op) -> AxisInfo:

@@ -7,7 +7,7 @@ from the kernel alone: sizes with which its loops run 0 to 4 times, full and rag
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle, product
+from itertools import cycle, islice, product
 from math import prod
 
 from twill.diagnostics import TwillError
@@ -28,6 +28,7 @@ from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 from twill.simulate.shortened import shortened
 from twill.simulate.trips import Trips, counts, scalar
+from twill.simulate.unusual import launches, shows
 from twill.warp.slot_tensors import bits
 
 COUNTS = (0, 1, 2, 3, 4)
@@ -259,6 +260,22 @@ class _Roles:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Tries:
+    """What trials of a program are made with."""
+
+    program: Program
+    roles: _Roles
+    programs: int
+    """Of the grid, along x."""
+
+    def trial(self, size: int, extent: int, pid: int = 0, odd: int | None = None) -> Trial | None:
+        return _trial(self.program, self.roles, size, extent, pid, self.programs, odd)
+
+    def by_size(self, sizes: Iterable[int]) -> dict[int, Trial]:
+        return {size: trial for size in sizes if (trial := self.trial(size, EXTENTS[0]))}
+
+
 def trials(program: Program) -> tuple[Trial, ...]:
     """One for each trip count that a loop can have, the sizes alternately the largest and the smallest with
     that count; a middle one where every size has it. Of a loop that runs oftener, or as often as memory
@@ -269,47 +286,66 @@ def trials(program: Program) -> tuple[Trial, ...]:
         (trial for size in sizes if size and (trial := _trial(program, roles, size, EXTENTS[0]))), None
     )
     programs = walkable(program, least.numbers, least.grid)["grid.x"] if least else PROGRAMS
+    tries = _Tries(program, roles, programs)
+    tried = tries.by_size(sizes)
+    if not _iterate(_with_few(tried)) and (around := _around(program)):
+        tries = replace(tries, roles=replace(roles, around=around))
+        tried = tries.by_size(sizes)
+    few = _with_few(tried)
+    candidates = few if _iterate(few) else list(tried.values())
+    chosen = _by_counts(candidates)
+    chosen = [*chosen, *_besides(program, tried, candidates)] if chosen else candidates[-1:]
+    most = max(chosen, key=_iterations)
+    placed = [*far(program, most), *(_placed(program, one) for one in [*chosen, *_ragged(tries, most)])]
+    placed = [_with_two_tiles(program, trial) for trial in placed]
+    if not any(shows(program.function, trial.numbers, trial.grid) for trial in placed):
+        placed = [_unusual(program, roles, trial) for trial in placed]
+    unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
+    return tuple(unique.values())
 
-    def tried_with(size: int, extent: int, pid: int = 0, odd: int | None = None) -> Trial | None:
-        return _trial(program, roles, size, extent, pid, programs, odd)
 
-    def of_all_sizes() -> tuple[dict[int, Trial], list[Trial]]:
-        every = {size: trial for size in sizes if (trial := tried_with(size, EXTENTS[0]))}
-        return every, [one for one in every.values() if all((count or 0) <= IN_ALL for count in one.trips)]
+def _with_few(tried: Mapping[int, Trial]) -> list[Trial]:
+    """Those whose loops have few iterations in all."""
+    return [one for one in tried.values() if all((count or 0) <= IN_ALL for count in one.trips)]
 
-    tried, few = of_all_sizes()
-    if not any(map(any, (trial.trips for trial in few))) and (around := _around(program)):
-        roles = replace(roles, around=around)
-        tried, few = of_all_sizes()
-    candidates = few if any(map(any, (trial.trips for trial in few))) else list(tried.values())
-    more = [
-        next((trial for size, trial in tried.items() if size and trial.longest[loop] != 0), None)
-        for loop in range(len(_loops(program)))
-        if all(trial.longest[loop] not in COUNTS[1:] for trial in candidates)
-    ]
-    more.append(next((trial for trial in candidates if trial.continued), None))
-    if least := _refilled_twice(program):
-        deep = (one for one in tried.values() if any((count or 0) >= least for count in one.longest))
-        more.append(next(deep, None))
+
+def _iterate(found: Sequence[Trial]) -> bool:
+    """Whether a loop runs in any of them."""
+    return any(map(any, (trial.trips for trial in found)))
+
+
+def _by_counts(candidates: Sequence[Trial]) -> list[Trial]:
+    """One for each loop and each of COUNTS that it has."""
     found = dict[tuple[int, int], list[Trial]]()
     for trial in candidates:
         for loop, count in enumerate(trial.longest):
             if count in COUNTS:
                 found.setdefault((loop, count), []).append(trial)
-    chosen = [
+    return [
         same_count[len(same_count) // 4 if len(same_count) == len(candidates) else 0 if count % 2 else -1]
         for (_, count), same_count in sorted(found.items())
     ]
-    chosen = [*chosen, *filter(None, more)] if chosen else candidates[-1:]
-    bounds = _names(program, roles.bounds)
-    most = max(chosen, key=_iterations)
+
+
+def _besides(program: Program, tried: Mapping[int, Trial], candidates: Sequence[Trial]) -> Iterator[Trial]:
+    """For each loop that always runs oftener the smallest size; one whose loops are entered again, and one
+    that fills a slot a second time, if needed."""
+    for loop in range(len(_loops(program))):
+        if all(trial.longest[loop] not in COUNTS[1:] for trial in candidates):
+            yield from islice((one for size, one in tried.items() if size and one.longest[loop] != 0), 1)
+    yield from islice((trial for trial in candidates if trial.continued), 1)
+    if least := _refilled_twice(program):
+        deep = (one for one in tried.values() if any((count or 0) >= least for count in one.longest))
+        yield from islice(deep, 1)
+
+
+def _ragged(tries: _Tries, most: Trial) -> list[Trial]:
+    """With the size of the one of most iterations: with less than a tile along the others, and the second
+    program of the grid."""
+    bounds = _names(tries.program, tries.roles.bounds)
     size = max((int(value) for name, value in most.numbers.items() if name in bounds), default=0)
-    small = tried_with(size, EXTENTS[1], odd=ODD) or tried_with(size, EXTENTS[1])
-    ragged = [trial for trial in (small, tried_with(size, EXTENTS[0], 1)) if trial]
-    placed = [*far(program, most), *(_placed(program, trial) for trial in [*chosen, *ragged])]
-    placed = [_with_two_tiles(program, trial) for trial in placed]
-    unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
-    return tuple(unique.values())
+    small = tries.trial(size, EXTENTS[1], odd=ODD) or tries.trial(size, EXTENTS[1])
+    return [trial for trial in (small, tries.trial(size, EXTENTS[0], 1)) if trial]
 
 
 def by_use(found: Sequence[Trial]) -> list[Trial]:
@@ -365,6 +401,16 @@ def _placed(program: Program, trial: Trial) -> Trial:
         }
         if writes(function, values, memory, grid):
             return _counted(program, trial.numbers, grid)
+    return trial
+
+
+def _unusual(program: Program, roles: _Roles, trial: Trial) -> Trial:
+    """The trial with other numbers than sizes, or in a program counted from the last one, where no trial
+    writes anything and that one does."""
+    function = program.function
+    for numbers, grid in launches(function, roles.limits - roles.bounds, trial.numbers, trial.grid):
+        if shows(function, numbers, grid):
+            return _counted(program, numbers, grid)
     return trial
 
 

@@ -84,9 +84,20 @@ def early(setting: Setting, evidence: Evidence) -> Evidence:
     if setting.in_flight == 1:  # shifted copies fill the gaps of each other where iterations overlap
         setting = replace(setting, alike=())
     state = _state(setting, evidence)
+    if _goes_on(setting, state):
+        state = _constructed(setting, _at(setting, state, _interval(state)))
     while _goes_on(setting, state):
         state = _at(setting, state, _interval(state))
     return state.evidence if state.evidence.best else _without_overlap(setting, state.evidence)
+
+
+def _constructed(setting: Setting, state: _State) -> _State:
+    """With the schedule in reserve, where quick probes find none at the lowest interval."""
+    made = setting.reserve() if state.evidence.best is None else None
+    if made is None or not state.evidence.low <= made.interval < state.evidence.high:
+        return state
+    setting.tell("feasible", "construction", made.interval)
+    return replace(state, evidence=state.evidence.found(made))
 
 
 def _without_overlap(setting: Setting, evidence: Evidence) -> Evidence:

@@ -52,6 +52,15 @@ def projections(problem: Problem) -> tuple[Projection, ...]:
     return tuple(found)
 
 
+def dependences(problem: Problem) -> Projection:
+    """Dependences alone, with the cheaper delay of each; to be decided as plain modulo scheduling."""
+    edges = tuple(
+        replace(edge, delay=min(edge.delay, edge.crossing), cross_delay=None) for edge in problem.edges
+    )
+    alone = replace(problem, units=(), edges=edges, values=(), together=(), apart=())
+    return Projection("dependences", lambda _: alone, quick=True)
+
+
 def _carried(value: Value) -> bool:
     """Its own next instance reads it, so that it takes its registers all the time: what is left of them may
     be too little for two tiles at once."""

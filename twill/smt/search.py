@@ -26,8 +26,8 @@ from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
 from twill.smt.race import QUICK, Race, Stage, decide
 from twill.smt.reasons import reasons
-from twill.smt.relax import Projection, projections
-from twill.smt.setting import WORK, Evidence, Setting
+from twill.smt.relax import Projection, dependences, projections
+from twill.smt.setting import WORK, Evidence, Reserve, Setting
 from twill.smt.symmetry import chained, families
 
 FEW_OPERATIONS = 32
@@ -65,17 +65,19 @@ def search(
     made: Solution | None = None,
     began: Mark | None = None,
     wider: Result | None = None,
+    reserve: Reserve = lambda: None,
 ) -> Result:
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
 
     `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for
     this search. `made` is a schedule, where one is known; the time limit counts from `began` on. `wider` is
     the result of a problem of which every schedule of this one is a schedule: what it excludes stays
-    excluded, and more iterations in flight are not considered than it was found with.
+    excluded, and more iterations in flight are not considered than it was found with. `reserve`
+    constructs a schedule, which is taken where quick probes find none at the lower bound.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
     in_flight = max(begin.max_in_flight(options), 0 if made is None else made.in_flight(problem))
-    setting = _setting(problem, options, report, begin, in_flight, began)
+    setting = replace(_setting(problem, options, report, begin, in_flight, began), reserve=reserve)
     if wider is not None and wider.solution is not None and problem.monotone:
         setting = replace(setting, hoped=wider.solution.interval)
     deciding, known = setting.within(DECIDING), Evidence(begin.low, begin.top, made, begin.refuted)
@@ -220,7 +222,7 @@ def _projections(setting: Setting) -> list[Projection]:
 def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     """Decide intervals until the gap is closed or the time is up."""
     agenda, pending = _Agenda(setting.work), _projections(setting)
-    evidence = largest(setting, evidence)
+    evidence = _as_long(setting, largest(setting, evidence))
     while pending and evidence.open and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     before, evidence = evidence.best, _first(setting, evidence)
@@ -246,6 +248,20 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
         while pending and evidence.open and not _near(setting, evidence):
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     return evidence
+
+
+def _as_long(setting: Setting, evidence: Evidence) -> Evidence:
+    """Without intervals of which all iterations in flight together are shorter than one iteration can be,
+    where the loop has no more of them: dependences alone refute those, at once."""
+    known = setting.joint and setting.problem.monotone
+    interval = min(-(-setting.shortest // setting.in_flight) - 1, evidence.top)
+    if not known or interval < evidence.low or setting.options.engine not in ("auto", "cpsat"):
+        return evidence
+    alone, budget = dependences(setting.problem), setting.budget(setting.work)
+    probe = cpsat.attempt(alone.at(interval), interval, setting.in_flight, joint=False, budget=budget)
+    refutation = replace(probe, engine=alone.engine).refutation(interval, setting.in_flight, below=True)
+    setting.tell(probe.what, probe.engine, interval)
+    return evidence.excluding(refutation) if refutation else evidence
 
 
 def _near(setting: Setting, evidence: Evidence) -> bool:

@@ -1,5 +1,6 @@
 """What a search is given, and what it knows: two frozen products that its steps pass on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from twill.engine.clock import Clock, Mark, own_clock
@@ -17,6 +18,10 @@ WORK = 0.5
 
 LARGE = 48
 """Operations above which stating the complete model takes seconds."""
+
+
+Reserve = Callable[[], Solution | None]
+"""Constructs a schedule near the lower bound; a simpler one at the bound is looked for first, quickly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class Setting:
     clock: Clock = field(default_factory=own_clock)
     hoped: Time = 0
     """The interval of the answer to a wider problem: a smaller one is hardly expected."""
+    reserve: Reserve = lambda: None
 
     @property
     def joint(self) -> bool:

@@ -27,6 +27,7 @@ PROJECTIONS = (
     MONOTONE,
     "cpsat on the tensor memory projection",
     "cpsat on the registers projection",
+    "cpsat on the dependences projection",
     "cpsat on the projection to independent parts",
     "cpsat on the projections to numbers of slots",
 )

@@ -11,6 +11,7 @@ from twill.diagnostics import TwillError
 from twill.ir.channels import CLAIMS
 from twill.ir.distribution import root
 from twill.ir.loop import Linear, Op, Tensor
+from twill.ir.machine import Machine
 from twill.ir.program import Launch
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan
@@ -37,6 +38,7 @@ from twill.warp.residency import (
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task
+from twill.warp.thread_block import Granted
 
 ONE_SLOT = 1.1
 """How many times as long blocks of two slots may take, as predicted, beside twice as many of one slot, which
@@ -95,48 +97,86 @@ def _resident(
     """Shared memory of each of the thread blocks that an SM is to hold, how many, and the launch in which TMA
     lets it hold more, if there is one: no group is `within` another one that it waits for. Raises TwillError
     where not even one fits."""
-    alone, loops = laid_out(1), [(part.scheduled, part.tasks) for part in design.parts]
+    alone = laid_out(1)
     if design.target.accumulators != "registers":
         return alone, 1, None
-
-    def shared_by(blocks: int) -> SharedMemoryPlan | None:
-        try:
-            memory = laid_out(blocks)
-        except TwillError:  # what one block needs does not fit so often
-            return None
-        hidden = apart or hides_arrival(memory.plans, alone.plans, scheduled, blocks)
-        again = [one for one in memory.plans if not (apart and filled_at_once(one))]
-        return memory if hidden and fit_apart(again, machine, blocks) else None
-
-    machine, apart = loops[0][0].machine, bool(design.options.multistage)
-    scheduled = [one for one, _ in loops]
-    given = (design.code, design.granted, loops, most_blocks(design.options, machine))
-    possible = candidates(*given, design.options.room)
-    found = ((memory, blocks) for blocks in possible if (memory := shared_by(blocks)))
-    if apart:
-        paces = [
-            Paced(
-                memory,
-                n,
-                between_iterations(memory.plans, scheduled, n),
-                without_others(memory.plans, scheduled),
-            )
-            for memory, n in found
-        ]
-        memory, blocks = paced(paces) if paces else (alone, 1)
-    else:
-        memory, blocks = next(found, (alone, 1))
-    by_tma, single = None, design.options.cluster == 1
+    sm = _Shared(design, laid_out, alone)
+    memory, blocks = _of_blocks(sm)
     if not design.options.by_tma:
         return memory, blocks, None
-    loading = (design.code, design.granted, alone.plans, machine)
-    enough = enough_slots(machine, design.options.most)
+    memory, by_tma = _by_tma(sm, memory, blocks, synchronized)
+    return memory, blocks, by_tma
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shared:
+    """An SM that thread blocks share."""
+
+    design: Design
+    laid_out: Callable[[int], SharedMemoryPlan]
+    """The memory of each of so many blocks; raises TwillError where what one needs does not fit so often."""
+    alone: SharedMemoryPlan
+    """That of one block."""
+
+    @property
+    def machine(self) -> Machine:
+        return self.design.parts[0].scheduled.machine
+
+    @property
+    def loops(self) -> list[Scheduled]:
+        return [part.scheduled for part in self.design.parts]
+
+    @property
+    def given(self) -> tuple[Code, Sequence[Granted], list[tuple[Scheduled, tuple[Task, ...]]], int]:
+        """What says how many blocks are possible."""
+        design, loops = self.design, [(part.scheduled, part.tasks) for part in self.design.parts]
+        return design.code, design.granted, loops, most_blocks(design.options, self.machine)
+
+    def by(self, blocks: int) -> SharedMemoryPlan | None:
+        """The memory of each of so many blocks; None where they do not fit, or hide too little."""
+        try:
+            memory = self.laid_out(blocks)
+        except TwillError:
+            return None
+        apart = bool(self.design.options.multistage)
+        hidden = apart or hides_arrival(memory.plans, self.alone.plans, self.loops, blocks)
+        again = [one for one in memory.plans if not (apart and filled_at_once(one))]
+        return memory if hidden and fit_apart(again, self.machine, blocks) else None
+
+
+def _of_blocks(sm: _Shared) -> tuple[SharedMemoryPlan, int]:
+    """The memory of each of the most blocks that an SM can hold, or of those that are predicted to be
+    fastest where blocks load for themselves, and their number."""
+    possible = candidates(*sm.given, sm.design.options.room)
+    found = ((memory, blocks) for blocks in possible if (memory := sm.by(blocks)))
+    if not sm.design.options.multistage:
+        return next(found, (sm.alone, 1))
+    paces = [
+        Paced(
+            memory,
+            blocks,
+            between_iterations(memory.plans, sm.loops, blocks),
+            without_others(memory.plans, sm.loops),
+        )
+        for memory, blocks in found
+    ]
+    return paced(paces) if paces else (sm.alone, 1)
+
+
+def _by_tma(
+    sm: _Shared, memory: SharedMemoryPlan, blocks: int, synchronized: bool
+) -> tuple[SharedMemoryPlan, Launch | None]:
+    """The memory of each block and the launch in which TMA lets an SM hold more; the memory that these
+    `blocks` have and None where there is none."""
+    design, by_tma = sm.design, None
+    loading, single = (design.code, design.granted, sm.alone.plans, sm.machine), design.options.cluster == 1
+    enough = enough_slots(sm.machine, design.options.most)
     copies, slots = all_tiles(*loading), blocks * ahead(memory.plans, enough)
     mixed = not copies and tiles_and_vectors(*loading)
     for within in (True, False) if copies else (False,) if mixed else ():
-        for launch in even_launches(*given, within=within, tight=mixed):
+        for launch in even_launches(*sm.given, within=within, tight=mixed):
             most = by_tma.blocks if by_tma else blocks
-            more = shared_by(launch.blocks) if launch.blocks > most else None
+            more = sm.by(launch.blocks) if launch.blocks > most else None
             alone_first = single and not synchronized and more and never_waits(design.granted, more.plans)
             if more is None or (within and not alone_first):
                 continue
@@ -144,7 +184,7 @@ def _resident(
             if copies or under_way >= slots:  # no less loads on an SM than are enough for its blocks
                 memory, by_tma = more, launch
                 break
-    return memory, blocks, by_tma
+    return memory, by_tma
 
 
 @dataclass(frozen=True, slots=True, eq=False)

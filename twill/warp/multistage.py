@@ -228,8 +228,10 @@ def _needed(code: Code, part: PlannedLoop) -> tuple[Task, ...]:
     and without those that compute numbers for loads alone, which are computed ahead."""
 
     def again(task: Task) -> bool:
-        loads = [index for index in task.ops if role(code.ops[index]) == "pointer_load"]
-        return bool(loads) and not task.writes and all(index in code.reloaded for index in loads)
+        ops = [code.ops[index] for index in task.ops]
+        loads = [op for op in ops if role(op) == "pointer_load"]
+        kept = bool(task.writes) or any(op.name in EFFECTS for op in ops)
+        return bool(loads) and not kept and all(op.index in code.reloaded for op in loads)
 
     tasks = tuple(task for task in part.tasks if not again(task))
     carried = part.scheduled.loop.carried

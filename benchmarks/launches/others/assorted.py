@@ -45,9 +45,9 @@ def halves(m: int, n: int, k: int = 4096) -> Case:
     )
 
 
-def in_turns(m: int, n: int, k: int, group: int = 128) -> Case:
-    """Weights of 4 bits, eight of a column in a word; tiles of 16 by 64 are taken in turns, of each a half of
-    the sum."""
+def dealt(m: int, n: int, k: int, group: int = 128) -> Case:
+    """Weights of 4 bits, eight of a column in a word; tiles of 16 by 64 are dealt to programs, half of a
+    sum each."""
     return loose(
         case(
             by(m, n, k),
@@ -385,7 +385,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "a_fla_dplr_dhu": pairs(states_gradient, heads=8, keys=64, values=64, chunk=32),
     "a_fla_dplr_o": pairs(vectors_gradient, heads=8, chunk=32),
     "a_fla_product_o": pairs(reflected_twice, heads=8),
-    "a_gemlite_persist": both(in_turns(64, 4096, 4096), in_turns(48, 192, 768)),
+    "a_gemlite_persist": both(dealt(64, 4096, 4096), dealt(48, 192, 768)),
     "a_gems_indexer": both(scores(0, 4096), scores(100, 3001)),
     "a_ll_bloom": both(biased([2048] * 4, [2048] * 4), biased([100, 333, 1], [50, 0, 700])),
     "a_lmd_v4fp4": both(experts_of_halves(256), experts_of_halves(19)),

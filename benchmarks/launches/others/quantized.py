@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from benchmarks.launches.arrays import Array, Case, bits, by, case, given, positive, up
+from benchmarks.launches.arrays import Array, Case, bits, by, case, given, positive, ragged, up
 from benchmarks.launches.others.dense import both, having, retyped
-from benchmarks.launches.products import RAGGED, block_scaled, deepseek, divided, packed, product
+from benchmarks.launches.products import RAGGED, block_scaled, deepseek, divided, packed, product, unpacked
 
 GROUP = 128
 """Rows of weights that share scales, where a kernel does not say otherwise."""
@@ -254,6 +254,10 @@ FEW = (16, 8192, 8192)
 """Rows of a batch that is decoded."""
 
 CASES: Mapping[str, Sequence[Case]] = {
+    "gemlite_int4": (unpacked(2048, (64, 128)), ragged(unpacked(112, (64, 128)))),
+    "gemlite_splitK_n64": (unpacked(16, (16, 64), 4), ragged(unpacked(7, (16, 64), 4))),
+    "vllm_awq_default": (divided(16, (32, 32)), ragged(divided(7, (32, 32)))),
+    "vllm_awq_m16_splitk": (divided(16, (16, 64)), ragged(divided(7, (16, 64)))),
     "aa_splitk_fp8": both(split_floats(WEIGHTS, (64, 64), 4), split_floats((112, 208, 1040), (64, 64), 4)),
     "aa_splitk_m16": both(split_floats(FEW, (16, 32), 8), split_floats((48, 208, 4112), (16, 32), 8)),
     "aiter_blockscale_mul_add": both(multiplied(4096, 4096), multiplied(208, 400)),

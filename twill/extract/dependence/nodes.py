@@ -39,16 +39,23 @@ class Nodes:
     def users(self) -> Mapping[int, int]:
         """The node's operation that each folded one belongs to: its first user, or where it has none in its
         iteration, the last that it is made from, or its first user in the next one."""
-        found = dict[int, int]()
-        for op in (*reversed(self.body.ops), *reversed(self.body.ops)):
-            if not self.folding.away(op) or op.index in found:
-                continue
-            readers = [reader for value in op.results for reader in self.body.readers(value)]
-            homes = [found.get(r.index, None if self.folding.away(r) else r.index) for r in readers]
-            home = next((home for home in homes if home is not None), None) or self._makers.get(op.index)
-            if home is not None:
-                found[op.index] = home
+        found, known = dict[int, int](), -1
+        while known < len(found):
+            known = len(found)
+            for op in reversed(self.body.ops):
+                if (
+                    self.folding.away(op)
+                    and op.index not in found
+                    and (home := self._home(op, found)) is not None
+                ):
+                    found[op.index] = home
         return found
+
+    def _home(self, op: Op, found: Mapping[int, int]) -> int | None:
+        """The node's operation that a folded one belongs to; None where that is not known yet."""
+        readers = (reader for value in op.results for reader in self.body.readers(value))
+        homes = (found.get(r.index, None if self.folding.away(r) else r.index) for r in readers)
+        return next((home for home in homes if home is not None), None) or self._makers.get(op.index)
 
     @cached_property
     def _makers(self) -> Mapping[int, int]:

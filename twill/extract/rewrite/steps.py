@@ -11,6 +11,7 @@ from twill.extract.rewrite.carried.carried_transposes import carried_as_computed
 from twill.extract.rewrite.carried.computed_ahead import computed_in_place
 from twill.extract.rewrite.carried.guarded_prefetches import prepared_in_place
 from twill.extract.rewrite.carried.induction import from_iteration
+from twill.extract.rewrite.carried.own_numbers import own_numbers
 from twill.extract.rewrite.carried.own_offsets import own_offsets
 from twill.extract.rewrite.carried.pointer_offsets import pointer_offsets
 from twill.extract.rewrite.carried.prefetched import loaded_in_place
@@ -106,6 +107,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         turned_loads,
         copied_loads,
         own_offsets,
+        own_numbers,
         lanes_down_rows,
         carried_as_added,
         loaded_as_read,

@@ -6,42 +6,16 @@ same with the tile carried in the layout of the addends, which changes before th
 element is the same sum of the same numbers. Lines stay where they are.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from re import DOTALL, search
-from typing import Protocol
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.text.edits import UNKNOWN, Edit, blanked, edited, listed, mentions, text_of
+from twill.extract.rewrite.carried.retyped import changed_back, readers, with_types, yielded
+from twill.extract.rewrite.text.edits import UNKNOWN, Edit, blanked, edited, mentions, text_of
 from twill.extract.rewrite.text.type_text import type_text
 from twill.ir.loop import Loop, Module, Op, Value
 from twill.ops.table import is_elementwise, named, role
-
-
-class Retyped(Protocol):
-    """A carried value that gets another type, by its number among the carried ones."""
-
-    @property
-    def number(self) -> int: ...
-    @property
-    def result(self) -> Value: ...
-    @property
-    def first(self) -> str:
-        """The name of what it is in the first iteration."""
-        ...
-
-    @property
-    def last(self) -> str:
-        """What the names of what it is behind the loop begin with."""
-        ...
-
-    @property
-    def old(self) -> str: ...
-    @property
-    def new(self) -> str:
-        """Its types, as text."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,28 +104,6 @@ def _changed(name: str, value: str, old: str, new: str) -> str:
     return f"{name} = {named('layout')} {value} : {old} -> {new} {UNKNOWN} "
 
 
-def with_types(module: Module, loop: Loop, found: Sequence[Retyped]) -> str:
-    """The loop's beginning with values of other types."""
-    text = module.text[loop.op.span.start : loop.body.ops[0].span.start]
-    header = search(r"iter_args\((.*?)\)\s*->\s*(\(.*\)|\S+)(?=\s+:|\s+\{)", text, DOTALL)
-    assert header is not None
-    pairs = list(listed(header.group(1)))
-    types = list(listed(header.group(2).removeprefix("(").removesuffix(")")))
-    for one in found:
-        pairs[one.number] = f"{pairs[one.number].split('=')[0]}= {one.first}"
-        types[one.number] = one.new
-    begun = f"iter_args({', '.join(pairs)}) -> ({', '.join(types)})"
-    return f"{text[: header.start()]}{begun}{text[header.end() :]}"
-
-
-def yielded(module: Module, op: Op, found: Sequence[Retyped]) -> Edit:
-    values, _, types = text_of(module, op).rpartition(" : ")
-    kinds = list(listed(types))
-    for one in found:
-        kinds[one.number] = one.new
-    return Edit(op.span.start, op.span.end, f"{values} : {', '.join(kinds)}")
-
-
 def _behind(module: Module, users: Mapping[int, Sequence[Op]], found: Sequence[_Carried]) -> Iterator[Edit]:
     """A change of a sum's layout behind the loop begins with the new one; others read it changed back."""
     read = readers(users, found)
@@ -159,27 +111,3 @@ def _behind(module: Module, users: Mapping[int, Sequence[Op]], found: Sequence[_
         own = next(one for one in found if one.result in op.operands)
         yield Edit(op.span.start, op.span.end, text_of(module, op).replace(own.old, own.new, 1))
     yield from changed_back(module, [op for op in read if role(op) != "layout"], found, _changed)
-
-
-def readers(users: Mapping[int, Sequence[Op]], found: Sequence[Retyped]) -> Sequence[Op]:
-    """The operations behind the loop that read any of its values."""
-    return list({op.index: op for one in found for op in users.get(one.result.id, ())}.values())
-
-
-def changed_back(
-    module: Module, read: Sequence[Op], found: Sequence[Retyped], change: Callable[[str, str, str, str], str]
-) -> Iterator[Edit]:
-    """What reads values behind the loop, of which an operation may read several, reads them as they were.
-    `change` gives the text of a value of a name, made of another, from one type to another."""
-    for op in read:
-        text, back = module.text[op.span.start : own_end(op)], ""
-        for one in (one for one in found if one.result in op.operands):
-            name = f"{one.last}_{op.index}"
-            back += change(name, one.result.name, one.new, one.old)
-            text = mentions(one.result.name).sub(name, text)
-        yield Edit(op.span.start, own_end(op), f"{back}{text}")
-
-
-def own_end(op: Op) -> int:
-    """Of the text of an operation in front of its regions."""
-    return min((inner.span.start for inner in op.inner()), default=op.span.end)

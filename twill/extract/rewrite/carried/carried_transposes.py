@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.carried.carried_layouts import changed_back, own_end, readers, with_types, yielded
+from twill.extract.rewrite.carried.retyped import changed_back, own_end, readers, with_types, yielded
 from twill.extract.rewrite.text.edits import UNKNOWN, Edit, blanked, edited, mentions, text_of
 from twill.extract.rewrite.text.type_text import type_text, zero_text
 from twill.ir.loop import Loop, Module, Op, Value

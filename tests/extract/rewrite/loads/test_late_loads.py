@@ -1,6 +1,6 @@
 """Tiles that only code behind a loop reads are loaded behind it, where nothing stands against that."""
 
-from tests.extract.test_predication import module
+from tests.extract.rewrite.control.test_predication import module
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.loads.late_loads import loaded_late

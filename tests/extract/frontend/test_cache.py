@@ -21,7 +21,7 @@ from twill.extract.frontend.source import load
 from twill.extract.frontend.triton import capture, resolved
 from twill.extract.frontend.triton_passes import CUTS, version
 
-KERNELS = Path(__file__).parent / "kernels.py"
+KERNELS = Path(__file__).parents[1] / "kernels.py"
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from twill.extract.reader.ttgir import read
 from twill.inputs import Inputs, cases
 from twill.ir.graph import Edge, Graph
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "ttgir").glob("*.ttgir"))
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "ttgir").glob("*.ttgir"))
 
 HEAD = """\
 #mma = #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tests.extract.test_rewrite import executed
+from tests.extract.rewrite.test_rewrite import executed
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.carried.induction import from_iteration

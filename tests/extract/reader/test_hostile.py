@@ -12,7 +12,7 @@ from twill.diagnostics import TwillError
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TEXTS = [
     (ROOT / "examples/ttgir" / f"{name}.ttgir").read_text()
     for name in ("gemm_persistent.sm90", "gemm_reduction.sm90", "fa_fwd.sm100")

@@ -12,7 +12,7 @@ GEMM = "examples/ttgir/gemm.sm90.ttgir"
 
 @pytest.fixture(autouse=True)
 def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Path(__file__).parents[2])
+    monkeypatch.chdir(Path(__file__).parents[3])
 
 
 def test_a_file() -> None:

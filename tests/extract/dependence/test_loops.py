@@ -8,7 +8,7 @@ from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Loop
 
-EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/ttgir/*.ttgir"))
+EXAMPLES = sorted(Path(__file__).parents[3].glob("examples/ttgir/*.ttgir"))
 
 DOT = "%d = tt.dot %t, %t, %t : tensor<64x64xf16> * tensor<64x64xf16> -> tensor<64x64xf16>"
 

@@ -17,7 +17,7 @@ from twill.extract.reader.ttgir import read
 from twill.extract.reader.types import Types
 from twill.ir import loop as ir
 
-EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/ttgir/*.ttgir"))
+EXAMPLES = sorted(Path(__file__).parents[3].glob("examples/ttgir/*.ttgir"))
 
 
 def post_order(module: ir.Module) -> Iterator[ir.Op]:
@@ -112,7 +112,7 @@ def test_attributes_can_be_added_to_every_operation(path: Path) -> None:
     "path",
     [
         *EXAMPLES[0].parent.glob("fa_[fb]wd.sm90.ttgir"),
-        *sorted(Path(__file__).parent.glob("fixtures/rows/*.ttgir")),
+        *sorted(Path(__file__).parents[1].glob("fixtures/rows/*.ttgir")),
     ],
     ids=lambda path: path.stem,
 )

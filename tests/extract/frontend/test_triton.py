@@ -12,7 +12,7 @@ from twill.extract.frontend.triton import capture, capture_kernel, finish, valid
 from twill.extract.frontend.triton_passes import version
 from twill.extract.reader.ttgir import read
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted(ROOT.glob("examples/ttgir/*.ttgir"))
 MADE_WITH = "3.9"
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.extract.test_predication import module
+from tests.extract.rewrite.control.test_predication import module
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.carried.carried_layouts import carried_as_added
 from twill.extract.rewrite.loads.loads_as_read import loaded_as_read

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.extract.test_predication import module
+from tests.extract.rewrite.control.test_predication import module
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.carried.induction import from_iteration

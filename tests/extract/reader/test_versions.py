@@ -8,7 +8,7 @@ from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Loop, MemDesc, TensorDesc, TensorMemory
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 VERSIONS = ["3.5.1", "3.6.0", "3.7.0", "3.8.0", "3.9.0"]
 
 pytestmark = pytest.mark.parametrize("version", VERSIONS)

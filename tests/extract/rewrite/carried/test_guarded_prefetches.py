@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.extract.test_predication import module
+from tests.extract.rewrite.control.test_predication import module
 from tests.simulate.test_values import grid
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read

@@ -21,7 +21,7 @@ from twill.generation.generate import files, generate
 from twill.inputs import Inputs
 from twill.ir.loop import Module, Pointer, Scalar
 
-KERNELS = Path(__file__).parent / "kernels.py"
+KERNELS = Path(__file__).parents[1] / "kernels.py"
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Changes of layout, and copies to shared memory, that are the same in every iteration are made once, before
 the loop."""
 
-from tests.extract.test_predication import module
+from tests.extract.rewrite.control.test_predication import module
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.control.predication import predicated
 from twill.extract.rewrite.loads.invariant import hoisted

@@ -1,6 +1,6 @@
 """Small tiles that are loaded behind a loop are loaded before it, where nothing stands against that."""
 
-from tests.extract.test_predication import module
+from tests.extract.rewrite.control.test_predication import module
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.loads.early_loads import loaded_early
