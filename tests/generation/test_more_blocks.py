@@ -176,6 +176,7 @@ def test_copies_of_a_lean_program_compute_masks_again(blocks: int, again: bool) 
     plain = Generated(Inputs(""), program("consulted"), loops("consulted")[1], {}, "")
     launch = replace(plain.program.launch, blocks=blocks)
     plain = replace(plain, program=replace(plain.program, launch=launch))
+    plain = replace(plain, cuda=source(plain.program, plain.loops))
     assert not keeps_little(plain)
     assert keeps_little(replace(plain, program=lean(plain.program))) == again
 

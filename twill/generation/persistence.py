@@ -127,12 +127,17 @@ def faster(plain: Lowered, walking: Lowered) -> str | None:
     blocks = plain[0].resident_blocks
     fewer = walking[0].tiles_in_flight < blocks
     uneven = kept_as_grid(*plain, blocks, walking[0].tiles_in_flight)
-    if CLEARLY * persistent >= alone or fewer or uneven or hidden_better(*plain):
+    if not sooner(plain, walking) or fewer or uneven or hidden_better(*plain):
         return None
     return (
         f"made persistent: a tile of {tiles_in_flight.TRIPS} iterations every {persistent:.0f} cycles"
         f" predicted, {alone:.0f} as a grid of programs (--no-persistent)"
     )
+
+
+def sooner(plain: Lowered, walking: Lowered) -> bool:
+    """Whether tiles are predicted to follow each other clearly sooner than with thread blocks as they are."""
+    return CLEARLY * _persistent(*walking) < _as_grid(*plain)
 
 
 def kept_as_grid(made: Program, loops: Sequence[Scheduled], blocks: int, tiles: int) -> bool:

@@ -194,7 +194,8 @@ def _stored_one_by_one(module: Module, buffered: Set[int]) -> Iterator[Encoding 
 def _loaded_down_columns(module: Module, buffered: Set[int]) -> Iterator[Encoding | None]:
     """The layouts of tiles that are loaded outside of loops in 16 bytes of a column, where as an MMA has them
     each thread would load every element by itself. Not of those in which loops load tiles for more than
-    shared memory. (@MEASURED@)"""
+    shared memory. (On an H200, flash-linear-attention's
+    chunk_kda_bwd_kernel_dAv: 0.126 to 0.081 ms.)"""
     for function in (one for one in module.functions if valid(module, one)):
         analysis, ops = AxisAnalysis(function), [*function.walk()]
         inner = {one.index for op in ops if role(op) in ("for", "while") for one in op.inner()}
