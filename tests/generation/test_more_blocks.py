@@ -6,7 +6,7 @@ import pytest
 
 from tests.generation.test_multistage import _generated
 from tests.kernels.programs import changed, loops, program
-from twill.generation.generated import Generated
+from twill.generation.generated import Generated, source
 from twill.generation.more_blocks import LEAST_GIVEN, LEAST_USED, in_more_blocks, loaded
 from twill.generation.retries import keeps_little
 from twill.generation.spills import Compiled, least_spilled

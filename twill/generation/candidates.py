@@ -321,7 +321,7 @@ def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated)
     with a group that loads, where a thread block of that form has an SM for itself: tiles in flight hide what
     it waits for, as several thread blocks that load for themselves do. (On an H200, vLLM's fused MoE in fp8
     in tiles of 64 x 128 x 128: three such thread blocks 0.452 ms, two tiles in flight 0.354.)"""
-    from twill.generation.persistence import faster, hidden_better, open_to_it, sooner
+    from twill.generation.persistence import as_busy, faster, hidden_better, open_to_it
 
     decided = inputs.persistent is not None or session.options.lowering.tiles is not None
     apart = written.loading_apart
@@ -331,9 +331,10 @@ def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated)
     if decided or alone or session.kept or not open_to_it(*plain) or hidden_better(*plain):
         return ()
     other = _alternative(replace(written.inputs, persistent=True), session)
-    if other is None or not sooner((written.program, written.loops), (other.program, other.loops)):
+    walking = other and (other.program, other.loops)
+    if not other or not walking or (one is apart and not as_busy((written.program, written.loops), walking)):
         return ()
-    why = faster(plain, (other.program, other.loops))
+    why = faster(plain, walking)
     return (noted(replace(other, form=PERSISTENT), why),) if why else ()
 
 
