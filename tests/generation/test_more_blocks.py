@@ -181,6 +181,14 @@ def test_copies_of_a_lean_program_compute_masks_again(blocks: int, again: bool) 
     assert keeps_little(replace(plain, program=lean(plain.program))) == again
 
 
+def test_copies_with_few_registers_compute_addresses_again() -> None:
+    made = Generated(Inputs(""), program("consulted"), loops("consulted")[1], {}, "")
+    groups = (replace(one, registers=24) if one.only_moves else one for one in made.program.groups)
+    launch = replace(made.program.launch, blocks=3)
+    few = replace(made.program, launch=launch, groups=tuple(groups))
+    assert keeps_little(replace(made, program=few, cuda=source(few, made.loops)))
+
+
 def test_no_more_than_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tried(monkeypatch, used=112, least=0, most=8) is None
 
