@@ -6,7 +6,7 @@ import pytest
 
 from tests.generation.test_multistage import _generated
 from tests.kernels.programs import changed, loops, program
-from twill.generation.generated import Generated
+from twill.generation.generated import Generated, source
 from twill.generation.more_blocks import LEAST_GIVEN, LEAST_USED, in_more_blocks, loaded
 from twill.generation.retries import keeps_little
 from twill.generation.spills import Compiled, least_spilled
@@ -176,8 +176,17 @@ def test_copies_of_a_lean_program_compute_masks_again(blocks: int, again: bool) 
     plain = Generated(Inputs(""), program("consulted"), loops("consulted")[1], {}, "")
     launch = replace(plain.program.launch, blocks=blocks)
     plain = replace(plain, program=replace(plain.program, launch=launch))
+    plain = replace(plain, cuda=source(plain.program, plain.loops))
     assert not keeps_little(plain)
     assert keeps_little(replace(plain, program=lean(plain.program))) == again
+
+
+def test_copies_with_few_registers_compute_addresses_again() -> None:
+    made = Generated(Inputs(""), program("consulted"), loops("consulted")[1], {}, "")
+    groups = (replace(one, registers=24) if one.only_moves else one for one in made.program.groups)
+    launch = replace(made.program.launch, blocks=3)
+    few = replace(made.program, launch=launch, groups=tuple(groups))
+    assert keeps_little(replace(made, program=few, cuda=source(few, made.loops)))
 
 
 def test_no_more_than_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
