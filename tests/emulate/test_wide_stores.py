@@ -1,4 +1,4 @@
-"""Stores of 32-bit elements by 16 bytes: two threads exchange pairs, so that each has four neighbours of a row."""
+"""Stores by 16 bytes: threads exchange elements of 32 bits, or of a byte, so that each has neighbours of a row."""
 
 import shutil
 from pathlib import Path
@@ -7,11 +7,15 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
+from tests.kernels.programs import loops, program
+from twill.emulate.check import check
 from twill.emulate.host import compiled
 from twill.launch.build import RUNTIME
+from twill.targets import target
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 
+OF_BYTES = "pointers_into_bytes"
 ROWS, COLUMNS = 8, 16
 """Of a warp, in two groups of eight columns."""
 SOURCE = """#include "twill.cuh"
@@ -22,17 +26,41 @@ extern "C" __global__ void exchanged(const float* from, float* to) {
     exchange_pairs<float>(words, from[own], from[own + 1], from[own + 8], from[own + 9]);
     store_words(to + row * 16 + lane % 2 * 8 + lane % 4 / 2 * 4, words, row != 5);
 }
+extern "C" __global__ void transposed(const uint8_t* from, uint8_t* to) {
+    const int lane = threadIdx.x, row = lane / 4;
+    uint32_t words[4];
+    for (int i = 0; i < 4; ++i) {
+        const uint8_t* const pair = from + row * 64 + 16 * i + lane % 4 * 2;
+        words[i] = pair[0] | pair[1] << 8 | pair[8] << 16 | pair[9] << 24;
+    }
+    transpose_bytes(words);
+    store_words(to + row * 64 + lane % 4 * 16, words, row != 5);
+}
 """
 
 
 def test_pairs_of_two_groups_of_columns_become_four_neighbours() -> None:
     """Each element is where it was; nothing is stored where the condition does not hold."""
-    given = np.arange(1, ROWS * COLUMNS + 1, dtype=np.float32)
-    found = np.zeros(ROWS * COLUMNS, np.float32)
+    _same_but_a_row("exchanged", np.arange(1, ROWS * COLUMNS + 1, dtype=np.float32))
+
+
+def test_pairs_of_eight_groups_of_bytes_become_sixteen_neighbours() -> None:
+    _same_but_a_row("transposed", np.arange(ROWS * 64).astype(np.uint8) % 251 + 1)
+
+
+def test_bytes_that_mmas_leave_are_stored_so() -> None:
+    text = target("sm90").source(program(OF_BYTES))
+    assert "transpose_bytes(" in text
+    assert "store_pair" not in text
+    assert check(program(OF_BYTES), loops(OF_BYTES)[1], text, lambda what: None).values > 1000
+
+
+def _same_but_a_row(kernel: str, given: np.ndarray) -> None:
+    found = np.zeros_like(given)
     with TemporaryDirectory() as folder:
         (Path(folder) / "stores.cu").write_text(SOURCE)
         module = compiled(Path(folder) / "stores.cu", Path(folder), [RUNTIME], "90a").module
-    module.kernel("exchanged").launch((1, 1, 1), [given, found], block=(32, 1, 1))
-    wanted = given.reshape(ROWS, COLUMNS).copy()
+    module.kernel(kernel).launch((1, 1, 1), [given, found], block=(32, 1, 1))
+    wanted = given.reshape(ROWS, -1).copy()
     wanted[5] = 0
-    assert found.reshape(ROWS, COLUMNS).tolist() == wanted.tolist()
+    assert found.reshape(ROWS, -1).tolist() == wanted.tolist()

@@ -4010,6 +4010,10 @@ VARIANTS = {
     "pointers": ("pointers", {}),
     "pointers_two_warps": ("pointers", {"BLOCK_M": 64, "BLOCK_N": 32, "BLOCK_K": 32, "num_warps": 2}),
     "pointers_one_warp": ("pointers", {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "num_warps": 1}),
+    "pointers_few_tiles": (
+        "pointers", {"M": 64, "N": 2048, "BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
+    ),
+    "pointers_into_bytes": ("pointers", {"c": "*fp8e4nv:16"}),
     "pointers_16": ("pointers", {"BLOCK_M": 16, "BLOCK_N": 64, "num_warps": 4}),
     "queries_across": ("queries", {"BLOCK_M": 64, "BLOCK_N": 64, "DIM": 128}),
     "queries_16": ("queries", {"BLOCK_M": 16, "BLOCK_N": 64, "DIM": 64, "num_warps": 4}),

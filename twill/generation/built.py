@@ -163,7 +163,7 @@ def with_library(
 def _in_more_blocks(made: Generated, options: GenerateOptions, folder: Path) -> Generated:
     """The kernel that was built in a folder, in more thread blocks on an SM where that spills nothing, or
     little. What was checked of it are its instructions, which are the same unless it has fewer slots."""
-    most = most_blocks(options.lowering, made.loops[0].machine)
+    most = most_blocks(options.lowering, made.loops[0].machine, made.program.function)
     found = in_more_blocks(Compiled(made, ()), registers_used(folder), most, options.lowering)
     if found is None:
         return _loading_in_more_blocks(made, most, options.lowering) or made

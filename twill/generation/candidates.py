@@ -322,7 +322,7 @@ def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated)
 
     decided = inputs.persistent is not None or session.options.lowering.tiles is not None
     plain = written.program, written.loops
-    alone = most_blocks(session.options.lowering, written.loops[0].machine) == 1
+    alone = most_blocks(session.options.lowering, written.loops[0].machine, written.program.function) == 1
     if decided or alone or session.kept or not open_to_it(*plain) or hidden_better(*plain):
         return ()
     other = _alternative(replace(written.inputs, persistent=True), session)

@@ -41,11 +41,17 @@ from twill.warp.tasks import Scheduled, Task
 from twill.warp.thread_block import Granted
 
 ONE_SLOT = 1.1
-"""How many times as long blocks of two slots may take, as predicted, beside twice as many of one slot, which
+"""How many times as long blocks of more slots may take, as predicted, beside more blocks of one slot, which
 wait for each tile that they read: a grid may have fewer blocks than an SM holds, or end with fewer. (On an
 H200 an int8 product of 16 rows in 512 thread blocks of one slot took 1.8 times as long as in Triton's of two;
 15 of 16 kernels of one slot were slower than Triton's.)"""
 
+
+FEW = 3
+"""Blocks that begin and end beside each other, at least, where fewer of more slots take the place of many of
+one slot. (On an H200, Inductor's product of 16 rows by 64 columns, one slot of 20 KB in each of 8 blocks, 3
+slots in 3 and 4 in 2: 41.2, 21.6 and 19.8 us as a grid of 64 blocks, 101, 95 and 93 of 1056. SGLang's
+_sgemm_lora_a_kernel with 1, 3 and 4 slots at 0.66, 1.07 and 1.11 of Triton's speed.)"""
 
 MOST_OF = 0.875
 """The part of the blocks that an SM holds at most which are worth another slot (estimate): a grid may have
@@ -130,7 +136,8 @@ class _Shared:
     def given(self) -> tuple[Code, Sequence[Granted], list[tuple[Scheduled, tuple[Task, ...]]], int]:
         """What says how many blocks are possible."""
         design, loops = self.design, [(part.scheduled, part.tasks) for part in self.design.parts]
-        return design.code, design.granted, loops, most_blocks(design.options, self.machine)
+        most = most_blocks(design.options, self.machine, design.code.function)
+        return design.code, design.granted, loops, most
 
     def by(self, blocks: int) -> SharedMemoryPlan | None:
         """The memory of each of so many blocks; None where they do not fit, or hide too little."""
@@ -207,20 +214,21 @@ class Paced:
 
 def paced(paces: Sequence[Paced]) -> tuple[SharedMemoryPlan, int]:
     """Of the numbers of blocks that load for themselves, most first, the fastest as predicted, or hardly
-    fewer which are as fast and wait less by themselves; where these have one slot each, half as many with
-    two, which load as much at a time, unless they are predicted to be clearly slower."""
+    fewer which are as fast and wait less by themselves; where these have one slot each, fewer with more,
+    those that wait least by themselves, unless they are predicted to be clearly slower."""
     fastest = min(paces, key=lambda one: one.together)
     hardly_fewer = (
         one for one in paces if one.together <= fastest.together and one.blocks >= MOST_OF * fastest.blocks
     )
     best = min(hardly_fewer, key=lambda one: one.alone)
     if best.waits:
+        few = min(FEW, (best.blocks - 1) // 2)
         enough = (
             one
             for one in paces
-            if one.together <= ONE_SLOT * best.together and 2 * one.blocks + 1 >= best.blocks
+            if one.together <= ONE_SLOT * best.together and one.blocks >= few and not one.waits
         )
-        best = next((one for one in enough if not one.waits), best)
+        best = min(enough, key=lambda one: one.alone, default=best)
     return best.memory, best.blocks
 
 

@@ -321,8 +321,7 @@ def without_others(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled]) -> 
 
 def _alone(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled]) -> list[float]:
     filled = [plan for plan in plans if plan.filled_by in LOADED and not plan.once]
-    waits = [max((_waits(plan, one) for plan in filled), default=0.0) for one in loops]
-    return [_length(one) + wait for one, wait in zip(loops, waits, strict=True)]
+    return [max((_paced(plan, one) for plan in filled), default=float(_length(one))) for one in loops]
 
 
 def waits_for_each(plans: Sequence[ChannelPlan]) -> bool:
@@ -332,12 +331,14 @@ def waits_for_each(plans: Sequence[ChannelPlan]) -> bool:
     return any(plan.depth < 2 * max(1, len(plan.sharers)) and not filled_at_once(plan) for plan in filled)
 
 
-def _waits(plan: ChannelPlan, one: Scheduled) -> float:
-    """Cycles of an iteration for which a block waits for a load."""
-    arrival = one.machine.loads.arrival
+def _paced(plan: ChannelPlan, one: Scheduled) -> float:
+    """Cycles of an iteration of a block that waits for one channel. A slot is filled again as soon as it is
+    read, and read again as many iterations later as there are slots: an iteration and an arrival take as long
+    as these."""
+    arrival, length = one.machine.loads.arrival, _length(one)
     if filled_at_once(plan):
-        return arrival / (plan.fills or 1)
-    return max(0.0, arrival - (plan.depth - 1) * _length(one))
+        return length + arrival / (plan.fills or 1)
+    return max(length, (length + arrival) / plan.depth)
 
 
 def filled_at_once(plan: ChannelPlan) -> bool:

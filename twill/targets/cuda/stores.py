@@ -3,8 +3,8 @@
 Takes a load, a store or an atomic addition (nobody reads what it finds) whose value lies in registers as an
 MMA leaves it; gives C, or nothing where its elements are to be moved one by one. A thread holds pairs of
 neighbouring elements. Four neighbouring threads, which hold the columns of one line between them, exchange
-words of 16-bit elements, so that each moves 16 bytes; of 32-bit elements two of them do, and fill 64 bytes of
-a row in the place of 32: L2 takes as long for a part of a line as for all of it. Where addresses are
+words of 16-bit or 8-bit elements, so that each moves 16 bytes; of 32-bit elements two of them do, and fill 64
+bytes of a row in the place of 32: L2 takes as long for a part of a line as for all of it. Where addresses are
 consecutive but not known to be aligned (a base or stride that the kernel loads), each such store is as wide
 as its address allows.
 """
@@ -27,6 +27,8 @@ from twill.warp.slot_tensors import bits
 
 _WORDS = 4
 """That one store takes: 16 bytes."""
+_EXCHANGE = {False: "transpose_quad", True: "transpose_bytes"}
+"""The runtime's function by which four threads exchange words; whether these hold bytes."""
 _TOGETHER = 4
 """Stores of 16 bytes of a tile, at most, whose words are exchanged together, in 16 registers."""
 
@@ -52,7 +54,10 @@ def vector_store(scope: Scope, op: Op) -> list[str] | None:
     together = moved_together(analysis, pointers, masks, 1)
     run = run_bytes(analysis, pointers, masks, 1)
     exchanged = source.pack is not None and size == 2 and form.band % 16 == 0
+    of_bytes = source.pack is not None and size == 1 and form.band % 32 == 0
     try:
+        if of_bytes and together == 16 and not adds(op):
+            return _sixteen_bytes(scope, op, source, form, _words(op))
         if exchanged and together == 16:
             return _sixteen_bytes(scope, op, source, form, _words(op))
         if size == 4 and together == 16 and form.band % 8 == 0:
@@ -221,6 +226,13 @@ def _moved(form: Fragment) -> _Moved:
     return _in_step(form, groups, f"g_ / 2 % {groups} * 32 + thread.lane % 4 * 8")
 
 
+def _moved_bytes(form: Fragment) -> _Moved:
+    """The first of sixteen elements of a byte that a thread moves in step `g_`: as `_moved`, with two such
+    pairs in each word."""
+    groups = form.band // 32
+    return _in_step(form, groups, f"g_ / 2 % {groups} * 64 + thread.lane % 4 * 16")
+
+
 def _moved_quad(form: Fragment) -> _Moved:
     """The first of four elements of 32 bits that a thread moves in step `g_`. Of the columns from 0 and from
     8 on, threads 0 and 2 of a row have those of the first, 1 and 3 those of the second."""
@@ -240,16 +252,19 @@ def _in_step(form: Fragment, groups: int, column: str) -> _Moved:
 def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment, store: str) -> list[str]:
     """The exchanges of a few stores overlap: a branch around each store would end them one by one. Those of a
     large tile have branches, else the addresses of all its stores would be computed before the first."""
-    pointer, condition = _moved_where(scope, op, form, _moved(form))
-    groups = form.registers // 8
-    words = ", ".join(f"{source.name}[g_ / 2 * 2 + {i // 2}][g_ % 2 + {i % 2 * 2}]" for i in range(_WORDS))
+    kind = op.operands[1].type
+    assert isinstance(kind, Tensor)
+    of_bytes = bits(kind.dtype) == 8
+    pointer, condition = _moved_where(scope, op, form, _moved_bytes(form) if of_bytes else _moved(form))
+    groups, exchange = form.registers // (16 if of_bytes else 8), _EXCHANGE[of_bytes]
+    words = [_pairs_of_bytes(source, i) if of_bytes else _pair(source, i) for i in range(_WORDS)]
     each = f"for (int g_ = 0; g_ < {groups}; ++g_)"
     if groups > _TOGETHER:
         return [
             UNROLL,
             f"{each} {{",
-            f"    uint32_t words_[{_WORDS}] = {{{words}}};",
-            "    transpose_quad(words_);",
+            f"    uint32_t words_[{_WORDS}] = {{{', '.join(words)}}};",
+            f"    {exchange}(words_);",
             f"    {guard(condition)}{store}({pointer}, words_, true);",
             "}",
         ]
@@ -257,12 +272,23 @@ def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment, store: st
         f"uint32_t words_[{groups}][{_WORDS}];",
         UNROLL,
         f"{each} {{",
-        *(f"    words_[g_][{i}] = {word};" for i, word in enumerate(words.split(", "))),
-        "    transpose_quad(words_[g_]);",
+        *(f"    words_[g_][{i}] = {word};" for i, word in enumerate(words)),
+        f"    {exchange}(words_[g_]);",
         "}",
         UNROLL,
         f"{each} {store}({pointer}, words_[g_], {condition});",
     ]
+
+
+def _pair(source: Held, word: int) -> str:
+    """The two elements of 16 bits that a thread holds in the columns from 8 times the word on."""
+    return f"{source.name}[g_ / 2 * 2 + {word // 2}][g_ % 2 + {word % 2 * 2}]"
+
+
+def _pairs_of_bytes(source: Held, word: int) -> str:
+    """The two elements of a byte in the columns from 16 times the word on, and those 8 columns further."""
+    first, second = (f"{source.name}[g_ / 2 * 4 + {word}][g_ % 2{more}]" for more in ("", " + 2"))
+    return f"{first} | uint32_t({second}) << 16"
 
 
 def _quads(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:

@@ -23,6 +23,15 @@ __device__ __forceinline__ void transpose_quad(uint32_t (&words)[4]) {
     }
 }
 
+/// The same of words that hold two pairs of bytes, of columns 8 apart: thread q of four gets 16 bytes in the order of their
+/// columns, from 16 * q on. By all threads of a warp.
+__device__ __forceinline__ void transpose_bytes(uint32_t (&words)[4]) {
+    transpose_quad(words);
+    const uint32_t first[2] = {__byte_perm(words[0], words[1], 0x5410), __byte_perm(words[2], words[3], 0x5410)};
+    const uint32_t second[2] = {__byte_perm(words[0], words[1], 0x7632), __byte_perm(words[2], words[3], 0x7632)};
+    words[0] = first[0], words[1] = first[1], words[2] = second[0], words[3] = second[1];
+}
+
 /// Of elements of 32 bits, pairs of two columns that are 8 apart become four neighbours in one of them: in the first column
 /// for even threads, in the second for odd ones. By all threads of a warp.
 template <class T>
