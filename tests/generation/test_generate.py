@@ -525,6 +525,62 @@ def test_a_kernel_that_spills_little_comes_before_slower_ones(
     assert found.form == taken
 
 
+@pytest.mark.parametrize(("replaced", "taken"), [("scheduled anew", "fast"), ("", "slow")])
+def test_given_schedules_stay_where_a_kernel_with_them_has_no_warnings(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated, replaced: str, taken: str
+) -> None:
+    """One without them, which is slower, is no reason not to try another one without them."""
+    slow = replace(gemm, form="slow", cuda="slow", replaced=replaced)
+    fast = replace(gemm, form="fast", cuda="fast", replaced="anew")
+    paces = {id(gemm): 1.0, id(slow): 1.4, id(fast): 1.0}
+
+    def paced(made: Generated) -> float:
+        return paces[id(made)]
+
+    def built(made: Generated, *_: object) -> spills.Compiled:
+        return spills.Compiled(made, ())
+
+    def as_built(found: spills.Compiled) -> spills.Compiled:
+        return found
+
+    def retry(made: Generated) -> retries.Retry:
+        def make(slowest: float) -> Generated:
+            return made
+
+        return retries.Retry(made.form, "", make, replaces=bool(made.replaced))
+
+    for name, value in (("pace_of_sm", paced), ("least_spilled", as_built), ("compiled", built)):
+        monkeypatch.setattr(module, name, value)
+    found = module._best_retry(
+        spills.Compiled(gemm, SPILLED),
+        [retry(slow), retry(fast)],
+        9.0,
+        lambda what: None,
+        lambda built: built.made,
+    )  # pyright: ignore[reportPrivateUsage]
+    assert found
+    assert found.form == taken
+
+
+@pytest.mark.parametrize("groups", [None, 3])
+def test_one_group_computes_and_loads_in_place_of_several(
+    monkeypatch: pytest.MonkeyPatch, groups: int | None
+) -> None:
+    """Behind more warps; not where the user says how many groups there are."""
+    bands = generate(BANDS, OPTIONS)
+
+    def few(inputs: Inputs, made: Generated) -> tuple[int, ...]:
+        return (2,) if inputs.groups is None else ()
+
+    monkeypatch.setattr(retries, "_fewer_groups", few)
+    inputs = replace(BANDS, groups=groups)
+    found = [
+        one.what for one in retries.retries(inputs, OPTIONS, bands, 1.0, lambda name, event: None, solved)
+    ]
+    assert (retries.ALONE in found) == (groups is None)
+    assert groups or found.index(retries.ALONE) > found.index("8 warps that hold tiles")
+
+
 def test_the_kernel_stays_where_nothing_helps(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
     tried = tried_with(monkeypatch, gemm, 0)
     assert without_warnings(GEMM, OPTIONS, gemm, SPILLED) is None
@@ -629,8 +685,8 @@ def test_fewer_groups_come_before_more_warps_that_would_share_rows(
     assert set(wanted) <= set(tried)
 
 
-@pytest.mark.parametrize(("blocks", "wanted"), [(3, False), (2, True), (1, False)])
-def test_the_group_that_computes_loads_too_where_two_blocks_spill(blocks: int, wanted: bool) -> None:
+@pytest.mark.parametrize(("blocks", "wanted"), [(3, True), (2, True), (1, False)])
+def test_the_group_that_computes_loads_too_where_several_blocks_spill(blocks: int, wanted: bool) -> None:
     inputs = Inputs("tests/kernels/ttgir/queries.sm90.ttgir", arch="sm90", subtile=1, persistent=False)
     made = generate(inputs, OPTIONS)
     launch = replace(made.program.launch, blocks=blocks)
@@ -639,7 +695,7 @@ def test_the_group_that_computes_loads_too_where_two_blocks_spill(blocks: int, w
     first = next(tried)
     assert (first.what == retries.TOGETHER) == wanted
     if wanted:
-        assert first.close == retries.SLOWER, "no other one is tried then"
+        assert first.close == (retries.SLOWER if blocks == 2 else retries.CLOSE), "no other one is tried then"
         (group,) = first.make(inf).program.groups
         assert not group.only_moves
 

@@ -2537,11 +2537,11 @@ def edged(a, b, c, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: 
 def pacing(
     a, b, weights, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
-    """c = the sum of a @ b.T, where every second block moves on in b, with a weight for each block whose pointer goes two
-    numbers forward and one back."""
+    """c = the sum of a @ b.T, where every second block moves on in b, from its second number on, with a weight for each
+    block whose pointer goes two numbers forward and one back."""
     row, col = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     k = tl.arange(0, BLOCK_K)
-    walk, weight = b + col[:, None] * K + k[None, :], weights + 1
+    walk, weight = b + 1 + col[:, None] * K + k[None, :], weights + 1
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for i in range(0, K, BLOCK_K):
         x = tl.load(a + row[:, None] * K + (i + k)[None, :])

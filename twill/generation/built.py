@@ -354,7 +354,7 @@ def _best_retry(
     clock, before, found = own_clock(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
     began, spilling, sources = clock.mark(), list[Compiled](), set[str]()
     for retry in retries:
-        if retry.replaces and any(not built.said for _, built in found):
+        if retry.replaces and any(not (built.said or built.made.replaced) for _, built in found):
             break
         limit = seconds * (FOUND if found else RETRIES)
         if retry.searches and clock.left(limit, began) <= 0:

@@ -101,14 +101,15 @@ def _loads_early(made: Generated) -> bool:
 
 
 def _loads_apart(made: Generated) -> bool:
-    """Whether each of a few thread blocks on an SM has one group that computes, and others that load: without
-    these, and with one iteration at a time, it has more registers, and the SM keeps its blocks. (Triton's
-    attention tutorial with heads of 64 on an H200, tiles of 128 x 64: 0.386 ms, 0.497 with two groups in one
-    thread block. So no other kernel is tried then: those have fewer blocks on an SM, or fewer registers.)"""
+    """Whether each of several thread blocks on an SM has one group that computes, and others that load:
+    without these, and with one iteration at a time, it has more registers, and the SM keeps its blocks.
+    (Triton's attention tutorial with heads of 64 on an H200, tiles of 128 x 64: 0.386 ms, 0.497 with two
+    groups in one thread block. So no other kernel is tried then where the blocks are few: those have fewer
+    blocks on an SM, or fewer registers.)"""
     computing = [group for group in made.program.groups if not group.only_moves]
     apart = len(computing) == 1 and len(made.program.groups) > 1
-    few = 1 < made.program.resident_blocks <= FEW_BLOCKS
-    return apart and few and target(made.loops[0].machine.arch).completion == "commit group"
+    several = made.program.resident_blocks > 1
+    return apart and several and target(made.loops[0].machine.arch).completion == "commit group"
 
 
 def starved(made: Generated) -> bool:
@@ -268,12 +269,13 @@ def _together(inputs: Inputs, made: Generated, making: _Making, slowest: float) 
     if not _loads_apart(made):
         return None
     subtile = inputs.subtile or 1
+    close = SLOWER if made.program.resident_blocks <= FEW_BLOCKS else CLOSE
     for form in (made, *made.others):
         if form.subtile == subtile and form.loading is not None:
             make = partial(_with_source, form.loading, form.program.warnings)
-            return Retry(TOGETHER, TOGETHER, make, slowest, close=SLOWER, searches=False)
+            return Retry(TOGETHER, TOGETHER, make, slowest, close=close, searches=False)
     whole = making(replace(made.inputs, groups=LEAST_GROUPS, subtile=subtile), multistage=True)
-    return Retry(TOGETHER, TOGETHER, whole, slowest, close=SLOWER)
+    return Retry(TOGETHER, TOGETHER, whole, slowest, close=close)
 
 
 def _with_source(made: Generated, warnings: Sequence[str], slowest: float) -> Generated:
@@ -288,7 +290,9 @@ def _coarser(
     warp groups: each thread has more registers, or less to hold. More warps may load, too, where it is open
     whether others do (`apart`): those take registers. (fla's backward pass of gated linear attention over
     unequal sequences on an H200: eight warps that load for themselves, 198 registers and no spills, take 0.64
-    of the time of eight beside four that load, 168 registers and 360 bytes of spills.)"""
+    of the time of eight beside four that load, 168 registers and 360 bytes of spills.) In place of several
+    groups that compute one may compute and load. (fla's chunk_dplr_bwd_o_kernel on an H200: three blocks of
+    four warps 0.199 ms, one of two groups of eight 0.374, predicted at 512 and 751 cycles.)"""
     blocks = list(_in_fewer_blocks(made, making, slowest, made.program.resident_blocks))
     groups = [
         Retry(what, f"scheduled for {what}", making(replace(made.inputs, groups=count)), slowest)
@@ -300,9 +304,9 @@ def _coarser(
     yield from () if few else blocks
     yield from groups if shared else ()
     apart = apart and target(made.loops[0].machine.arch).completion == "commit group"
-    if counted > 1 and groups and apart:
-        together = making(replace(made.inputs, groups=LEAST_GROUPS), multistage=True)
-        yield Retry(ALONE, ALONE, together, slowest)
+    together = making(replace(made.inputs, groups=LEAST_GROUPS), multistage=True)
+    alone = [Retry(ALONE, ALONE, together, slowest)] if groups and apart else []
+    yield from alone if counted > 1 else ()
     if inputs.warps is None and made.subtile == 1 and made.program.module.num_warps < MORE_WARPS:
         what, wider = f"{MORE_WARPS} warps that hold tiles", replace(made.inputs, warps=MORE_WARPS)
         yield Retry(what, what, making(wider), slowest, counted=counted)
@@ -313,6 +317,7 @@ def _coarser(
             loading = f"{what} and load"
             together = making(replace(wider, groups=LEAST_GROUPS), multistage=True)
             yield Retry(loading, loading, together, slowest, counted=counted)
+    yield from () if counted > 1 else alone
     yield from blocks if few else ()
     yield from () if shared else groups
 

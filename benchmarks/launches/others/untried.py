@@ -39,6 +39,20 @@ def scaled_rows(m: int, n: int, k: int) -> Case:
     )
 
 
+def gated_pair(m: int, n: int, k: int) -> Case:
+    """Two products gate each other and are multiplied again; tiles of the result are added by atomic
+    operations."""
+    return case(
+        by(m, n, k),
+        (m // 64 * (n // 128),),
+        {"M": m, "N": n, "K": k, "stride_xm": k, "stride_w1n": k, "stride_w2n": k, "stride_ym": k},
+        x_ptr=("bf16", m * k, 0.5),
+        w1_ptr=("bf16", n * k, 0.1),
+        w2_ptr=("bf16", n // 2 * k, 0.1),
+        y_ptr=("bf16", m * k, "zeros"),
+    )
+
+
 def half_bytes(m: int, n: int, k: int) -> Case:
     return case(
         by(m, n, k),
@@ -173,6 +187,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "a_dg_k_grouped": (along_k([1024, 512, 2048, 0, 512]), ragged(along_k([64, 0, 192]))),
     "a_ao_hadamard": (hadamard(8192, 8192), ragged(hadamard(400, 528))),
     "a_sg_sla_fwd": (chosen_blocks(24),),
+    "a_aiter_ff_gated": (gated_pair(1024, 4096, 2048),),
     "a_aiter_dsv4": (given_keys([2048] * 128), ragged(given_keys([1000, 77, 0, 33]))),
 }
 """Launches by the kernel's name."""

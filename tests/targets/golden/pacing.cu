@@ -2,7 +2,7 @@
 //
 // channel x_12_acc_14: 2 slots of 16384 bytes, group 0 to (1,)
 // channel acc_18: 2 slots of 1024 bytes, group 0 to (1,)
-// acc_14 (line 63) passes through registers in accesses of 2 bytes, 820 of 1014 cycles of an iteration: its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more
+// acc_14 (line 68) passes through registers in accesses of 2 bytes, 820 of 1014 cycles of an iteration: its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -32,26 +32,26 @@ pacing_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, const __grid_con
         uint32_t count_acc_18 = 0;
         int32_t trips_0 = 0;
         float acc_17[32];
-        float acc_5[32];
-        float convert_layout_34[32];
+        float acc_6[32];
+        float convert_layout_38[32];
         int32_t muli_1;
-        int32_t muli_11;
-        // addi.15 (tests/kernels/ttgir/pacing.sm90.ttgir:35:11)
+        int32_t muli_12;
+        // addi.16 (tests/kernels/ttgir/pacing.sm90.ttgir:37:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 64;
-            const int32_t get_program_id_10_ = int32_t(blockIdx.y);
-            muli_11 = get_program_id_10_ * 64;
+            const int32_t get_program_id_11_ = int32_t(blockIdx.y);
+            muli_12 = get_program_id_11_ * 64;
         }
         #pragma unroll
-        for (int i_ = 0; i_ < 32; ++i_) acc_5[i_] = 0.0f;
+        for (int i_ = 0; i_ < 32; ++i_) acc_6[i_] = 0.0f;
         trips_0 = max(0, (K + 63) / 64);
         {
             // pacing/for.0: 1 stages, an iteration every 1014 cycles
             const int32_t n = trips_0;
             for (int32_t i = 0; i < n; ++i) {
                 channel_x_12_acc_14.consumer_wait(count_x_12_acc_14 + i);
-                // cycle 125, stage 0: dot.acc_17 (tests/kernels/ttgir/pacing.sm90.ttgir:66:17)
+                // cycle 125, stage 0: dot.acc_17 (tests/kernels/ttgir/pacing.sm90.ttgir:71:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_12_acc_14.slot(count_x_12_acc_14 + i) + 8192);
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_12_acc_14.slot(count_x_12_acc_14 + i));
@@ -66,7 +66,7 @@ pacing_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, const __grid_con
                 registers_fence(acc_17);
                 channel_x_12_acc_14.consumer_release(count_x_12_acc_14 + i);
                 channel_acc_18.consumer_wait(count_acc_18 + i);
-                // cycle 380, stage 0: ffma.acc_21 (tests/kernels/ttgir/pacing.sm90.ttgir:70:17)
+                // cycle 380, stage 0: ffma.acc_21 (tests/kernels/ttgir/pacing.sm90.ttgir:75:17)
                 {
                     const float read_0 = shared_at<float>(channel_acc_18.slot(count_acc_18 + i));
                     float acc_20_[32];
@@ -74,29 +74,29 @@ pacing_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_) acc_20_[i_] = (acc_17[i_] * read_0);
                     float acc_21_[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_21_[i_] = (acc_5[i_] + acc_20_[i_]);
+                    for (int i_ = 0; i_ < 32; ++i_) acc_21_[i_] = (acc_6[i_] + acc_20_[i_]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_5[i_] = acc_21_[i_];
+                    for (int i_ = 0; i_ < 32; ++i_) acc_6[i_] = acc_21_[i_];
                 }
                 channel_acc_18.consumer_release(count_acc_18 + i);
             }
         }
         count_x_12_acc_14 += trips_0;
         count_acc_18 += trips_0;
-        // convert_layout.34 (tests/kernels/ttgir/pacing.sm90.ttgir:93:11)
+        // convert_layout.38 (tests/kernels/ttgir/pacing.sm90.ttgir:98:11)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) convert_layout_34[i_] = acc_5[i_];
+            for (int i_ = 0; i_ < 32; ++i_) convert_layout_38[i_] = acc_6[i_];
         }
-        // store (tests/kernels/ttgir/pacing.sm90.ttgir:94:5)
+        // store (tests/kernels/ttgir/pacing.sm90.ttgir:99:5)
         {
             #pragma unroll
             for (int b_ = 0; b_ < 8; b_ += 4) {
                 uint32_t words_[4][4];
                 #pragma unroll
-                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_38[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_38[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_38[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_38[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
                 #pragma unroll
-                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_11 + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_12 + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
             }
         }
     }
@@ -107,21 +107,21 @@ pacing_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, const __grid_con
             uint32_t count_x_12_acc_14 = 0;
             uint32_t count_acc_18 = 0;
             int32_t trips_0 = 0;
-            float* addptr_24;
+            float* addptr_28;
             int32_t muli_1;
-            int32_t muli_11;
+            int32_t muli_12;
             int64_t twill_step0_0_before;
-            int64_t twill_step0_2_before;
-            // addptr.24 (tests/kernels/ttgir/pacing.sm90.ttgir:49:11)
+            int64_t twill_step0_1_before;
+            // addptr.28 (tests/kernels/ttgir/pacing.sm90.ttgir:54:11)
             {
                 const int32_t get_program_id_0_ = int32_t(blockIdx.x);
                 muli_1 = get_program_id_0_ * 64;
-                const int32_t get_program_id_10_ = int32_t(blockIdx.y);
-                muli_11 = get_program_id_10_ * 64;
-                addptr_24 = weights + 1;
+                const int32_t get_program_id_11_ = int32_t(blockIdx.y);
+                muli_12 = get_program_id_11_ * 64;
+                addptr_28 = weights + 1;
             }
             twill_step0_0_before = int64_t(0);
-            twill_step0_2_before = int64_t(0);
+            twill_step0_1_before = int64_t(0);
             trips_0 = max(0, (K + 63) / 64);
             {
                 // pacing/for.0: 1 stages, an iteration every 1014 cycles
@@ -133,11 +133,11 @@ pacing_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, const __grid_con
                 keep(kept_x_12_corner0);
                 int32_t kept_acc_14_corner0;
                 {
-                    kept_acc_14_corner0 = int32_t(muli_11);
+                    kept_acc_14_corner0 = int32_t(muli_12);
                 }
                 keep(kept_acc_14_corner0);
                 for (int32_t i = 0; i < n; ++i) {
-                    // cycle 0, stage 0: load x_12_acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:63:17)
+                    // cycle 0, stage 0: load x_12_acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:68:17)
                     channel_x_12_acc_14.producer_acquire(count_x_12_acc_14 + i);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x_12_acc_14.full(count_x_12_acc_14 + i), 16384);
@@ -145,34 +145,34 @@ pacing_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, const __grid_con
                             tma_load(channel_x_12_acc_14.slot(count_x_12_acc_14 + i), &map_x_12, channel_x_12_acc_14.full(count_x_12_acc_14 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_12_corner0));
                         }
                         {
-                            tma_load(channel_x_12_acc_14.slot(count_x_12_acc_14 + i) + 8192, &map_acc_14, channel_x_12_acc_14.full(count_x_12_acc_14 + i), int32_t(int32_t(twill_step0_2_before)), int32_t(kept_acc_14_corner0));
+                            tma_load(channel_x_12_acc_14.slot(count_x_12_acc_14 + i) + 8192, &map_acc_14, channel_x_12_acc_14.full(count_x_12_acc_14 + i), int32_t(1 + int32_t(twill_step0_0_before)), int32_t(kept_acc_14_corner0));
                         }
                     }
-                    // cycle 0, stage 0: load.acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:82:545)
+                    // cycle 0, stage 0: load.acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:87:165)
                     {
-                        const int32_t divsi_35_ = (i * 64) / 64;
-                        const int32_t remsi_36_ = divsi_35_ % 2;
-                        const bool cmpi_37_ = remsi_36_ == 1;
-                        const int64_t twill_step0_2_1_ = wrap_add(twill_step0_2_before, int64_t(64));
-                        const int64_t twill_step0_2_2_ = cmpi_37_ ? twill_step0_2_1_ : twill_step0_2_before;
-                        twill_step0_2_before = twill_step0_2_2_;
+                        const int32_t divsi_39_ = (i * 64) / 64;
+                        const int32_t remsi_40_ = divsi_39_ % 2;
+                        const bool cmpi_41_ = remsi_40_ == 1;
+                        const int64_t twill_step0_0_1_ = wrap_add(twill_step0_0_before, int64_t(64));
+                        const int64_t twill_step0_0_2_ = cmpi_41_ ? twill_step0_0_1_ : twill_step0_0_before;
+                        twill_step0_0_before = twill_step0_0_2_;
                     }
-                    // cycle 94, stage 0: copy acc_18 (tests/kernels/ttgir/pacing.sm90.ttgir:67:17)
+                    // cycle 94, stage 0: copy acc_18 (tests/kernels/ttgir/pacing.sm90.ttgir:72:17)
                     channel_acc_18.producer_acquire(count_acc_18 + i);
                     {
-                        float* const twill_step0_0_now_ = addptr_24 + twill_step0_0_before;
-                        if (thread.leader) cp_async<4>(channel_acc_18.slot(count_acc_18 + i), twill_step0_0_now_);
+                        float* const twill_step0_1_now_ = addptr_28 + twill_step0_1_before;
+                        if (thread.leader) cp_async<4>(channel_acc_18.slot(count_acc_18 + i), twill_step0_1_now_);
                     }
                     channel_acc_18.producer_commit(count_acc_18 + i);
-                    // cycle 94, stage 0: load.acc_18 (tests/kernels/ttgir/pacing.sm90.ttgir:82:309)
+                    // cycle 94, stage 0: load.acc_18 (tests/kernels/ttgir/pacing.sm90.ttgir:87:550)
                     {
-                        const int32_t divsi_35_ = (i * 64) / 64;
-                        const int32_t remsi_36_ = divsi_35_ % 2;
-                        const bool cmpi_37_ = remsi_36_ == 1;
-                        const int64_t twill_step0_0_1_ = wrap_add(twill_step0_0_before, int64_t(2));
-                        const int64_t twill_step0_0_3_ = wrap_add(twill_step0_0_before, int64_t(-1));
-                        const int64_t twill_step0_0_4_ = cmpi_37_ ? twill_step0_0_1_ : twill_step0_0_3_;
-                        twill_step0_0_before = twill_step0_0_4_;
+                        const int32_t divsi_39_ = (i * 64) / 64;
+                        const int32_t remsi_40_ = divsi_39_ % 2;
+                        const bool cmpi_41_ = remsi_40_ == 1;
+                        const int64_t twill_step0_1_1_ = wrap_add(twill_step0_1_before, int64_t(2));
+                        const int64_t twill_step0_1_3_ = wrap_add(twill_step0_1_before, int64_t(-1));
+                        const int64_t twill_step0_1_4_ = cmpi_41_ ? twill_step0_1_1_ : twill_step0_1_3_;
+                        twill_step0_1_before = twill_step0_1_4_;
                     }
                 }
             }
@@ -202,21 +202,23 @@ pacing_kernel(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t
         uint32_t count_x_12_acc_14 = 0;
         uint32_t count_acc_18 = 0;
         int32_t trips_0 = 0;
-        float* addptr_24;
+        __half* addptr_17;
+        float* addptr_28;
         int32_t muli_1;
-        int32_t muli_11;
+        int32_t muli_12;
         int64_t twill_step0_0_before;
-        int64_t twill_step0_2_before;
-        // addptr.24 (tests/kernels/ttgir/pacing.sm90.ttgir:49:11)
+        int64_t twill_step0_1_before;
+        // addptr.28 (tests/kernels/ttgir/pacing.sm90.ttgir:54:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 64;
-            const int32_t get_program_id_10_ = int32_t(blockIdx.y);
-            muli_11 = get_program_id_10_ * 64;
-            addptr_24 = weights + 1;
+            const int32_t get_program_id_11_ = int32_t(blockIdx.y);
+            muli_12 = get_program_id_11_ * 64;
+            addptr_17 = b + 1;
+            addptr_28 = weights + 1;
         }
         twill_step0_0_before = int64_t(0);
-        twill_step0_2_before = int64_t(0);
+        twill_step0_1_before = int64_t(0);
         trips_0 = max(0, (K + 63) / 64);
         {
             // pacing/for.0: 1 stages, an iteration every 1014 cycles
@@ -235,7 +237,7 @@ pacing_kernel(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t
             keep(kept_x_12_at0);
             keep(kept_x_12_at1);
             for (int32_t i = 0; i < n; ++i) {
-                // cycle 0, stage 0: copy x_12_acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:63:17)
+                // cycle 0, stage 0: copy x_12_acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:68:17)
                 channel_x_12_acc_14.producer_acquire(count_x_12_acc_14 + i);
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
@@ -248,15 +250,15 @@ pacing_kernel(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t
                 {
                     const uint32_t to_ = channel_x_12_acc_14.slot(count_x_12_acc_14 + i) + 8192;
                     [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
-                    __half* from0_ = b + int32_t(int32_t((thread.lane % 32) * 2)) + int64_t(twill_step0_2_before);
+                    __half* from0_ = addptr_17 + int32_t(int32_t((thread.lane % 32) * 2)) + int64_t(twill_step0_0_before);
                     #pragma unroll 1
                     for (uint32_t b_ = 0; b_ < 16; b_ += 4) {
                         uint32_t read_[4][2];
                         #pragma unroll
                         for (uint32_t u_ = 0; u_ < 4; ++u_) {
                             [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                            read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_11) * uint32_t(K))));
-                            read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_11) * uint32_t(K))) + 1);
+                            read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_12) * uint32_t(K))));
+                            read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_12) * uint32_t(K))) + 1);
                         }
                         #pragma unroll
                         for (uint32_t u_ = 0; u_ < 4; ++u_) {
@@ -266,31 +268,31 @@ pacing_kernel(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t
                     }
                 }
                 cp_async_arrive_behind_writes(channel_x_12_acc_14.full(count_x_12_acc_14 + i));
-                // cycle 0, stage 0: load.acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:82:545)
+                // cycle 0, stage 0: load.acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:87:165)
                 {
-                    const int32_t divsi_35_ = (i * 64) / 64;
-                    const int32_t remsi_36_ = divsi_35_ % 2;
-                    const bool cmpi_37_ = remsi_36_ == 1;
-                    const int64_t twill_step0_2_1_ = wrap_add(twill_step0_2_before, int64_t(64));
-                    const int64_t twill_step0_2_2_ = cmpi_37_ ? twill_step0_2_1_ : twill_step0_2_before;
-                    twill_step0_2_before = twill_step0_2_2_;
+                    const int32_t divsi_39_ = (i * 64) / 64;
+                    const int32_t remsi_40_ = divsi_39_ % 2;
+                    const bool cmpi_41_ = remsi_40_ == 1;
+                    const int64_t twill_step0_0_1_ = wrap_add(twill_step0_0_before, int64_t(64));
+                    const int64_t twill_step0_0_2_ = cmpi_41_ ? twill_step0_0_1_ : twill_step0_0_before;
+                    twill_step0_0_before = twill_step0_0_2_;
                 }
-                // cycle 94, stage 0: copy acc_18 (tests/kernels/ttgir/pacing.sm90.ttgir:67:17)
+                // cycle 94, stage 0: copy acc_18 (tests/kernels/ttgir/pacing.sm90.ttgir:72:17)
                 channel_acc_18.producer_acquire(count_acc_18 + i);
                 {
-                    float* const twill_step0_0_now_ = addptr_24 + twill_step0_0_before;
-                    if (thread.leader) cp_async<4>(channel_acc_18.slot(count_acc_18 + i), twill_step0_0_now_);
+                    float* const twill_step0_1_now_ = addptr_28 + twill_step0_1_before;
+                    if (thread.leader) cp_async<4>(channel_acc_18.slot(count_acc_18 + i), twill_step0_1_now_);
                 }
                 channel_acc_18.producer_commit(count_acc_18 + i);
-                // cycle 94, stage 0: load.acc_18 (tests/kernels/ttgir/pacing.sm90.ttgir:82:309)
+                // cycle 94, stage 0: load.acc_18 (tests/kernels/ttgir/pacing.sm90.ttgir:87:550)
                 {
-                    const int32_t divsi_35_ = (i * 64) / 64;
-                    const int32_t remsi_36_ = divsi_35_ % 2;
-                    const bool cmpi_37_ = remsi_36_ == 1;
-                    const int64_t twill_step0_0_1_ = wrap_add(twill_step0_0_before, int64_t(2));
-                    const int64_t twill_step0_0_3_ = wrap_add(twill_step0_0_before, int64_t(-1));
-                    const int64_t twill_step0_0_4_ = cmpi_37_ ? twill_step0_0_1_ : twill_step0_0_3_;
-                    twill_step0_0_before = twill_step0_0_4_;
+                    const int32_t divsi_39_ = (i * 64) / 64;
+                    const int32_t remsi_40_ = divsi_39_ % 2;
+                    const bool cmpi_41_ = remsi_40_ == 1;
+                    const int64_t twill_step0_1_1_ = wrap_add(twill_step0_1_before, int64_t(2));
+                    const int64_t twill_step0_1_3_ = wrap_add(twill_step0_1_before, int64_t(-1));
+                    const int64_t twill_step0_1_4_ = cmpi_41_ ? twill_step0_1_1_ : twill_step0_1_3_;
+                    twill_step0_1_before = twill_step0_1_4_;
                 }
             }
         }
@@ -305,19 +307,19 @@ pacing_kernel(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t
         uint32_t count_acc_18 = 0;
         int32_t trips_0 = 0;
         float acc_17[32];
-        float acc_5[32];
-        float convert_layout_34[32];
+        float acc_6[32];
+        float convert_layout_38[32];
         int32_t muli_1;
-        int32_t muli_11;
-        // addi.15 (tests/kernels/ttgir/pacing.sm90.ttgir:35:11)
+        int32_t muli_12;
+        // addi.16 (tests/kernels/ttgir/pacing.sm90.ttgir:37:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 64;
-            const int32_t get_program_id_10_ = int32_t(blockIdx.y);
-            muli_11 = get_program_id_10_ * 64;
+            const int32_t get_program_id_11_ = int32_t(blockIdx.y);
+            muli_12 = get_program_id_11_ * 64;
         }
         #pragma unroll
-        for (int i_ = 0; i_ < 32; ++i_) acc_5[i_] = 0.0f;
+        for (int i_ = 0; i_ < 32; ++i_) acc_6[i_] = 0.0f;
         trips_0 = max(0, (K + 63) / 64);
         {
             // pacing/for.0: 1 stages, an iteration every 1014 cycles
@@ -325,7 +327,7 @@ pacing_kernel(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t
             for (int32_t i = 0; i < n; ++i) {
                 channel_x_12_acc_14.consumer_wait(count_x_12_acc_14 + i);
                 fence_async_shared();
-                // cycle 125, stage 0: dot.acc_17 (tests/kernels/ttgir/pacing.sm90.ttgir:66:17)
+                // cycle 125, stage 0: dot.acc_17 (tests/kernels/ttgir/pacing.sm90.ttgir:71:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_12_acc_14.slot(count_x_12_acc_14 + i) + 8192);
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_12_acc_14.slot(count_x_12_acc_14 + i));
@@ -340,7 +342,7 @@ pacing_kernel(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t
                 registers_fence(acc_17);
                 channel_x_12_acc_14.consumer_release(count_x_12_acc_14 + i);
                 channel_acc_18.consumer_wait(count_acc_18 + i);
-                // cycle 380, stage 0: ffma.acc_21 (tests/kernels/ttgir/pacing.sm90.ttgir:70:17)
+                // cycle 380, stage 0: ffma.acc_21 (tests/kernels/ttgir/pacing.sm90.ttgir:75:17)
                 {
                     const float read_0 = shared_at<float>(channel_acc_18.slot(count_acc_18 + i));
                     float acc_20_[32];
@@ -348,29 +350,29 @@ pacing_kernel(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t
                     for (int i_ = 0; i_ < 32; ++i_) acc_20_[i_] = (acc_17[i_] * read_0);
                     float acc_21_[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_21_[i_] = (acc_5[i_] + acc_20_[i_]);
+                    for (int i_ = 0; i_ < 32; ++i_) acc_21_[i_] = (acc_6[i_] + acc_20_[i_]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_5[i_] = acc_21_[i_];
+                    for (int i_ = 0; i_ < 32; ++i_) acc_6[i_] = acc_21_[i_];
                 }
                 channel_acc_18.consumer_release(count_acc_18 + i);
             }
         }
         count_x_12_acc_14 += trips_0;
         count_acc_18 += trips_0;
-        // convert_layout.34 (tests/kernels/ttgir/pacing.sm90.ttgir:93:11)
+        // convert_layout.38 (tests/kernels/ttgir/pacing.sm90.ttgir:98:11)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) convert_layout_34[i_] = acc_5[i_];
+            for (int i_ = 0; i_ < 32; ++i_) convert_layout_38[i_] = acc_6[i_];
         }
-        // store (tests/kernels/ttgir/pacing.sm90.ttgir:94:5)
+        // store (tests/kernels/ttgir/pacing.sm90.ttgir:99:5)
         {
             #pragma unroll
             for (int b_ = 0; b_ < 8; b_ += 4) {
                 uint32_t words_[4][4];
                 #pragma unroll
-                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_38[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_38[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_38[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_38[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
                 #pragma unroll
-                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_11 + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_12 + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
             }
         }
     }
