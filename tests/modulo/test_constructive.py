@@ -295,7 +295,7 @@ def test_a_solver_is_probed_at_the_bound_before_copies_above_it(monkeypatch: pyt
     ops = [Operation(f"{k}{i}", k, (Reservation("alu", 1),), 1, 1, 4) for i in range(2) for k in "ab"]
     edges = tuple(Edge(f"a{i}", f"b{i}", 1) for i in range(2))
     problem = Problem("two", "toy", (Unit("alu"),), tuple(ops), edges, limits=Limits(groups=2))
-    begin, copies = start(problem, joint=True), Solution(4, (), ())
+    begin, copies, unproven = start(problem, joint=True), Solution(4, (), ()), Options(proofs=False)
     ways: list[list[Solution]] = []
 
     def first(_problem: Problem, _options: Options, way: Iterable[Solution], *_: object) -> Solution | None:
@@ -313,6 +313,6 @@ def test_a_solver_is_probed_at_the_bound_before_copies_above_it(monkeypatch: pyt
     monkeypatch.setattr(pipeline, "_first", first)
     for soon, count in ((copies,), 3), ((), 4):
         ways.clear()
-        found = pipeline._rough(problem, Options(), begin, lambda _: None, lambda: False, soon=soon)
+        found = pipeline._rough(problem, unproven, begin, lambda _: None, lambda: False, soon=soon)
         assert [begin.low, len(ways)] == [4, count]
         assert found == (copies if soon else Solution(5, (), ()))

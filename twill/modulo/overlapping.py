@@ -80,18 +80,18 @@ def rising(
     """Schedules at intervals from `low` up to below `high`, which rise by a `part`: those of `at` at the
     first, and those in which the operations of a group begin about in an order, which keeps few values live;
     until `placed` operations are."""
-    if not _possible(problem, high):
-        return
     count = len(problem.operations)
+    if count > LARGEST:
+        return
     fewest, ways, left, interval = _fewest_first(problem), list(_ways(problem)), placed, low
     while interval < min(high, REACH * low + 1) and left > 0:
         if interval == low or count <= SMALL:
             yield from at(problem, interval, in_flight)
-        for labels, way in product(fewest, ways):
+        for labels, way in product(fewest, ways if _possible(problem, interval) else ()):
             if late() or left <= 0:
                 return
             left -= count
-            placing = _one_by_one(problem, interval, labels, way)
+            placing = _about_in_order(problem, interval, labels, way)
             if placing is not None:
                 yield from _within(problem, placing, labels, in_flight)
         interval += max(1, interval // part)
@@ -125,7 +125,7 @@ def _within(problem: Problem, placing: Placing, labels: Labels, in_flight: int) 
         yield found
 
 
-def _one_by_one(problem: Problem, interval: Time, labels: Labels, way: _Way) -> Placing | None:
+def _about_in_order(problem: Problem, interval: Time, labels: Labels, way: _Way) -> Placing | None:
     """Of the operations that come next in the order and whose operands are there, the one that can start
     first, not much sooner than those of its group that came before it."""
     if windows(problem, interval, labels) is None:

@@ -83,10 +83,8 @@ def _projection_refuted(result: Result, begun: Confirmation, end: Limit) -> str 
 def _projected(problem: Problem, begun: Confirmation) -> list[tuple[Problem, int]]:
     """The projection on record as problems, all of which are refuted, each with the iterations in flight up
     to which it is."""
-    most, named = (
-        begun.max_in_flight,
-        {one.engine: one for one in (*projections(problem), dependences(problem))},
-    )
+    most = begun.max_in_flight
+    named = {one.engine: one for one in (*projections(problem), dependences(problem))}
     if begun.recorded in named:
         return [(named[begun.recorded].at(begun.interval), most)]
     whole = parts.independent(problem) if begun.recorded == parts.NAME else None
