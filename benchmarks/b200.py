@@ -148,7 +148,7 @@ TAIL = """
 Of kernels with several loops the first is counted. Warps of their own issue the MMAs of groups that compute,
 where warps are free. What is left: each wait that is passed costs 55 cycles here, a number taken over from
 sm_90, and MMAs that other warps issue are handed over by barriers which a schedule does not count. Loops are
-therefore also scheduled with the costs of hand-offs (`generation/hand_offs.py`), and the program that is
+therefore also scheduled with the costs of hand-offs (`choices/hand_offs.py`), and the program that is
 predicted to be fastest is kept: those of fa_fwd and fa_bwd_subtiled are such, while fa_fwd_causal is faster
 with updates of accumulators in a group of their own. Threads arrive behind a load from tensor memory when it
 is complete, and an interval is no shorter than shared memory and issue slots allow for ever. The groups that

@@ -35,12 +35,12 @@ from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.extract.frontend.arguments import from_text
 from twill.files import write_schedule
+from twill.generation.builds.spills import compiled, least_spilled
 from twill.generation.generate import files
 from twill.generation.generate import generate as generate_kernel
 from twill.generation.generated import Generated, pace_of_sm
-from twill.generation.given import given
+from twill.generation.known.given import given
 from twill.generation.loop_nest import tied_problem
-from twill.generation.spills import compiled, least_spilled
 from twill.inputs import cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result, Solution

@@ -144,7 +144,8 @@ def test_the_reader_knows_nothing_of_what_uses_it() -> None:
 
 def test_the_modules_of_generation_are_layers() -> None:
     rank = {name: at for at, names in enumerate(GENERATION) for name in names}
-    assert set(rank) == {path.stem for path in Path("twill/generation").glob("[!_]*.py")}
-    for path in sorted(Path("twill/generation").glob("[!_]*.py")):
-        used = {name.split(".")[2] for _, name in imported(path) if name.startswith("twill.generation.")}
+    paths = sorted(Path("twill/generation").rglob("[!_]*.py"))
+    assert set(rank) == {path.stem for path in paths}
+    for path in paths:
+        used = {name.split(".")[-1] for _, name in imported(path) if name.startswith("twill.generation.")}
         assert [name for name in sorted(used) if rank[name] >= rank[path.stem]] == [], path

@@ -164,7 +164,7 @@ def test_the_best_are_measured_and_the_fastest_comes_first(
         return milliseconds(n128=2.0, n64=1.0)
 
     monkeypatch.setattr("twill.bench.measure.ready", lambda arch: None)  # pyright: ignore
-    monkeypatch.setattr("twill.generation.built.built", built)
+    monkeypatch.setattr("twill.generation.builds.built.built", built)
     monkeypatch.setattr("twill.cli.worker.watched", lambda work: work(lambda name, event: None))  # pyright: ignore
     monkeypatch.setattr("twill.bench.ranking.load", lambda folder: folder)  # pyright: ignore
 

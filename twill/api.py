@@ -52,7 +52,7 @@ def compile(  # noqa: A001 (as users say it)
     TwillError for bad input.
     """
     from twill.extract.frontend.source import described
-    from twill.generation.built import built
+    from twill.generation.builds.built import built
     from twill.generation.generated import GenerateOptions
     from twill.launch.load import load
 

@@ -48,7 +48,7 @@ class Inputs:
     """In which its thread blocks have the programs of the grid."""
     subtile: int | None = None
     """Independent sub-tiles that the rows of the kernel's tiles are divided into; None for what is best by
-    the intervals (`twill.generation.subtiles`), where a search decides, and whole tiles elsewhere."""
+    the intervals (`twill.generation.choices.subtiles`), where a search decides, and whole tiles elsewhere."""
     warps: int | None = None
     """Warps that hold the kernel's tiles at least, a power of two: each thread holds fewer elements
     (`twill.generation.candidates` takes eight where four have too few registers). None: a warpgroup."""
@@ -57,7 +57,7 @@ class Inputs:
     (`twill.generation.candidates` takes more than one where loops have no schedule otherwise)."""
     late_loads: bool = False
     """Tiles that only code behind a loop reads are loaded behind it, where no register keeps them during the
-    loop, but nothing hides their latency (`twill.generation.retries` tries it where ptxas spills)."""
+    loop, but nothing hides their latency (`twill.generation.builds.retries` tries it where ptxas spills)."""
     own_descriptors: bool = False
     """The kernel makes the descriptors that the host would make: it takes addresses and numbers alone."""
     exact_layouts: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from twill.emulate import Module
 from twill.emulate.host import compiled
 from twill.launch.build import RUNTIME
 from twill.ops.values import rounded
-from twill.targets.cuda.conversions import REACH
+from twill.targets.cuda.values.conversions import REACH
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 RANDOM = np.random.default_rng(3)

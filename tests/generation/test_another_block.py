@@ -9,8 +9,8 @@ import pytest
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule
 from twill.generation.attempts import Attempt, fastest, least_of_sm
+from twill.generation.choices.stated import Stated
 from twill.generation.loop_nest import program
-from twill.generation.stated import Stated
 from twill.inputs import Case, Inputs, cases
 from twill.ir.loop import Op
 from twill.ir.problem import Problem

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from twill.diagnostics import TwillError
-from twill.generation.as_made import as_made
-from twill.generation.hand_offs import with_hand_offs
-from twill.generation.part_of_sm import limited
+from twill.generation.choices.hand_offs import with_hand_offs
+from twill.generation.choices.part_of_sm import limited
+from twill.generation.known.as_made import as_made
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from twill.diagnostics import TwillError
-from twill.generation import checked_build as module
-from twill.generation.checked_build import check_beside_build, library, warnings
+from twill.generation.builds import checked_build as module
+from twill.generation.builds.checked_build import check_beside_build, library, warnings
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.inputs import Inputs

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import loops, program
-from twill.generation import early_mmas as module
 from twill.generation.attempts import Attempt
-from twill.generation.early_mmas import early_mmas, with_early_mmas
+from twill.generation.choices import early_mmas as module
+from twill.generation.choices.early_mmas import early_mmas, with_early_mmas
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit
 from twill.ir.schedule import Result, Solution
 from twill.pipeline import solve

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from twill.diagnostics import TwillError
-from twill.generation import built as module
-from twill.generation import forms
+from twill.generation.builds import built as module
+from twill.generation.builds import forms
+from twill.generation.builds.spills import Compiled
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions, source
-from twill.generation.spills import Compiled
 from twill.inputs import Inputs
 from twill.launch import build
 from twill.launch.folders import LIBRARY

@@ -11,10 +11,11 @@ import pytest
 
 from tests.simulate.test_values import grid
 from twill.diagnostics import DefectError, TwillError
-from twill.generation import built as module
-from twill.generation import candidates, retries, spills
+from twill.generation import candidates
 from twill.generation import generate as generation
-from twill.generation.built import without_warnings
+from twill.generation.builds import built as module
+from twill.generation.builds import retries, spills
+from twill.generation.builds.built import without_warnings
 from twill.generation.candidates import Solve, solved
 from twill.generation.generate import generate
 from twill.generation.generated import SEVERAL, Generated, GenerateOptions, ProgressCallback

@@ -11,8 +11,10 @@ import pytest
 from tests.generation.test_generate import BANDS, GEMM, OPTIONS, SPILLED
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule, write_schedule
-from twill.generation import loop_nest, multistage, retries, spills
-from twill.generation.built import without_warnings
+from twill.generation import loop_nest
+from twill.generation.builds import retries, spills
+from twill.generation.builds.built import without_warnings
+from twill.generation.choices import multistage
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.scheduled import Schedules, scheduled

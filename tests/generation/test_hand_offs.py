@@ -9,7 +9,7 @@ from tests.kernels.programs import loops, program
 from twill.costs.model import costed
 from twill.diagnostics import TwillError
 from twill.generation.attempts import Attempt, fastest
-from twill.generation.hand_offs import with_hand_offs
+from twill.generation.choices.hand_offs import with_hand_offs
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.program import Program

@@ -2,7 +2,8 @@
 
 import pytest
 
-from twill.generation import attempts, candidates, subtiles
+from twill.generation import attempts, candidates
+from twill.generation.choices import subtiles
 from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs

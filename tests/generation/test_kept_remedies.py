@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from twill.generation import retries, spills
-from twill.generation.built import without_warnings
+from twill.generation.builds import retries, spills
+from twill.generation.builds.built import without_warnings
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
-from twill.generation.kept_remedies import Remedy, load, place, save
+from twill.generation.known.kept_remedies import Remedy, load, place, save
 from twill.inputs import Inputs
 from twill.warp.thread_block import regranted
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from twill.generation import candidates as module
-from twill.generation.alike import carried, shape
 from twill.generation.candidates import candidates, solved
 from twill.generation.generated import GenerateOptions, ProgressCallback
-from twill.generation.kept_searches import kept, load, place, save
+from twill.generation.known.alike import carried, shape
+from twill.generation.known.kept_searches import kept, load, place, save
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result

@@ -6,10 +6,10 @@ import pytest
 
 from tests.generation.test_multistage import _generated
 from tests.kernels.programs import changed, loops, program
+from twill.generation.builds.more_blocks import LEAST_GIVEN, LEAST_USED, in_more_blocks, loaded
+from twill.generation.builds.retries import keeps_little
+from twill.generation.builds.spills import Compiled, least_spilled
 from twill.generation.generated import Generated, source
-from twill.generation.more_blocks import LEAST_GIVEN, LEAST_USED, in_more_blocks, loaded
-from twill.generation.retries import keeps_little
-from twill.generation.spills import Compiled, least_spilled
 from twill.inputs import Inputs
 from twill.warp.lean import lean
 from twill.warp.plan import Options
@@ -48,10 +48,10 @@ def tried(
     def not_short(*given: object) -> dict[int, int]:
         return {}
 
-    monkeypatch.setattr("twill.generation.spills._warnings", said)
-    monkeypatch.setattr("twill.generation.more_blocks.pace_of_sm", pace)
-    monkeypatch.setattr("twill.generation.more_blocks.trips_if_short", not_short)
-    monkeypatch.setattr("twill.generation.more_blocks.time_of_sm", waiting)
+    monkeypatch.setattr("twill.generation.builds.spills._warnings", said)
+    monkeypatch.setattr("twill.generation.builds.more_blocks.pace_of_sm", pace)
+    monkeypatch.setattr("twill.generation.builds.more_blocks.trips_if_short", not_short)
+    monkeypatch.setattr("twill.generation.builds.more_blocks.time_of_sm", waiting)
     return in_more_blocks(Compiled(made or _few(), ()), used, most, Options(), slower, part)
 
 
@@ -108,7 +108,7 @@ def test_only_what_is_clearly_faster_than_another_form(
 
 @pytest.mark.parametrize("gain", [True, False])
 def test_with_fewer_slots_where_that_is_clearly_faster(monkeypatch: pytest.MonkeyPatch, gain: bool) -> None:
-    monkeypatch.setattr("twill.generation.more_blocks.LEAST_SLOTS", 1)
+    monkeypatch.setattr("twill.generation.builds.more_blocks.LEAST_SLOTS", 1)
     made = _few()
     before = [one.depth for one in loaded(made.program)]
     free = 233472 // 9 - 2048 - made.program.shared.bytes  # what nine thread blocks leave each
@@ -143,8 +143,8 @@ def test_a_kernel_that_walks_over_programs_is_alone_on_an_sm(
         return made
 
     if not walks:
-        monkeypatch.setattr("twill.generation.more_blocks.persistent", persistent)
-    monkeypatch.setattr("twill.generation.more_blocks._fitting", fitting)
+        monkeypatch.setattr("twill.generation.builds.more_blocks.persistent", persistent)
+    monkeypatch.setattr("twill.generation.builds.more_blocks._fitting", fitting)
     walking = changed("grouped", Options(multistage=True))
     made = Generated(Inputs(""), walking, loops("grouped")[1], {}, "")
     assert made.program.launch.blocks == 1
@@ -162,8 +162,8 @@ def test_few_spills_stay_where_fewer_blocks_are_slower(monkeypatch: pytest.Monke
     def predicted(one: Generated) -> float:
         return 1e9 / (one.program.launch.blocks if gain else 1)
 
-    monkeypatch.setattr("twill.generation.spills._warnings", said)
-    monkeypatch.setattr("twill.generation.spills.time_of_sm", predicted)
+    monkeypatch.setattr("twill.generation.builds.spills._warnings", said)
+    monkeypatch.setattr("twill.generation.builds.spills.time_of_sm", predicted)
     found = least_spilled(Compiled(made, FEW))
     assert found.worth_it == gain
     assert (found.made.program.launch.blocks == 8) == gain

@@ -14,10 +14,9 @@ from twill.emulate.build import Build, Request, run, wrong
 from twill.emulate.host import compiled
 from twill.files import load, read_schedule
 from twill.generation.attempts import Attempt, short_loops
+from twill.generation.builds.spills import Compiled, least_spilled
 from twill.generation.candidates import candidates
-from twill.generation.generated import Generated, GenerateOptions
-from twill.generation.loop_nest import NoScheduleError
-from twill.generation.multistage import (
+from twill.generation.choices.multistage import (
     CLEARLY,
     GAINED,
     RESERVE,
@@ -25,8 +24,9 @@ from twill.generation.multistage import (
     multistage,
     recurrent,
 )
-from twill.generation.spills import Compiled, least_spilled
-from twill.generation.stated import Stated
+from twill.generation.choices.stated import Stated
+from twill.generation.generated import Generated, GenerateOptions
+from twill.generation.loop_nest import NoScheduleError
 from twill.inputs import Case, Inputs, cases
 from twill.ir.loop import Loop
 from twill.ir.problem import Problem
@@ -145,7 +145,7 @@ def test_taken_where_thread_blocks_keep_the_busiest_unit_busy_more_of_the_time(
     monkeypatch.setattr(Attempt, "of_sm", lambda one: 1000.0)  # pyright: ignore
     monkeypatch.setattr(Attempt, "cycles", lambda one: 1000.0)  # pyright: ignore
     for name, found in (("busy", 1000.0), ("from_l2", from_l2), ("recurrent", recurrence)):
-        monkeypatch.setattr(f"twill.generation.multistage.{name}", lambda one, found=found: found)  # pyright: ignore
+        monkeypatch.setattr(f"twill.generation.choices.multistage.{name}", lambda one, found=found: found)  # pyright: ignore
     best = multistage(first, lambda given: other)
     assert (best is not first) == taken
     assert ("with thread blocks that wait for the busiest unit" in "".join(best.program.notes)) == taken
@@ -189,8 +189,8 @@ def test_more_blocks_hide_nothing_where_iterations_wait_for_each_other(
     def block_time(made: Program, *_: object) -> float:
         return 1e5 if made is first.program else 1.0
 
-    monkeypatch.setattr("twill.generation.multistage.bounds", limits)
-    monkeypatch.setattr("twill.generation.multistage.block_time", block_time)
+    monkeypatch.setattr("twill.generation.choices.multistage.bounds", limits)
+    monkeypatch.setattr("twill.generation.choices.multistage.block_time", block_time)
     monkeypatch.setattr(Attempt, "cycles", cycles)
     monkeypatch.setattr(Attempt, "of_sm", of_sm)
     written = _Written(_inputs(kernel), _cases(kernel)) if narrow else None
@@ -209,7 +209,7 @@ def test_programs_that_divide_what_a_loop_walks_along_are_many(
     def through_mmas(problem: Problem) -> bool:
         return True
 
-    monkeypatch.setattr("twill.generation.multistage._through_mmas", through_mmas)
+    monkeypatch.setattr("twill.generation.choices.multistage._through_mmas", through_mmas)
     assert recurrent(Attempt((), program(kernel), loops(kernel)[1], {}, {})) == walks
 
 
@@ -233,7 +233,7 @@ def test_a_short_loop_counts_its_thread_block(
         assert set(trips.values()) == {1}
         return cycles if made is first.program else 1.0
 
-    monkeypatch.setattr("twill.generation.multistage.block_time", block_time)
+    monkeypatch.setattr("twill.generation.choices.multistage.block_time", block_time)
     assert (multistage(first, lambda given: other) is not first) == taken
 
 
@@ -258,8 +258,8 @@ def test_a_loop_that_runs_once_counts_its_thread_block(
     def of_sm(one: Attempt) -> float:
         return 1000.0 if one is first else 1000.0 * iteration
 
-    monkeypatch.setattr("twill.generation.multistage.constant_trips", trips)
-    monkeypatch.setattr("twill.generation.multistage.block_time", block_time)
+    monkeypatch.setattr("twill.generation.choices.multistage.constant_trips", trips)
+    monkeypatch.setattr("twill.generation.choices.multistage.block_time", block_time)
     monkeypatch.setattr(Attempt, "of_sm", of_sm)
     assert (multistage(first, lambda given: other) is not first) == taken
 
@@ -299,7 +299,7 @@ def test_where_groups_of_several_blocks_pass_tiles_and_wait_one_group_is_schedul
     monkeypatch.setattr(Attempt, "cycles", lambda one: alone)  # pyright: ignore
     tiles = {"tile": None} if passes else {}
     for name, found in (("busy", 1000.0), ("computing", 2), ("divided_in_vain", False), ("passing", tiles)):
-        monkeypatch.setattr(f"twill.generation.multistage.{name}", lambda *given, found=found: found)  # pyright: ignore
+        monkeypatch.setattr(f"twill.generation.choices.multistage.{name}", lambda *given, found=found: found)  # pyright: ignore
     assert multistage(first, refused) is first
     assert [{case.problem.limits.groups for case in given} for given in tried[1:]] == [{2}] * one
 
@@ -340,7 +340,7 @@ def test_a_prediction_that_stands_still_is_no_reason_against_the_kernel(
     def stands_still(one: Attempt, trips: object) -> float:
         raise HazardError("deadlock: group 1")
 
-    monkeypatch.setattr("twill.generation.multistage._time", stands_still)
+    monkeypatch.setattr("twill.generation.choices.multistage._time", stands_still)
     made = _generated(SMALL)
     assert len(made.program.groups) == 2
     assert len(made.program.warnings) == 1
@@ -477,7 +477,7 @@ def test_fewer_blocks_where_ptxas_spills(monkeypatch: pytest.MonkeyPatch, enough
     def said(tried: Generated) -> tuple[str, ...]:
         return () if tried.program.launch.entry_registers >= wanted else SPILLED
 
-    monkeypatch.setattr("twill.generation.spills._warnings", said)
+    monkeypatch.setattr("twill.generation.builds.spills._warnings", said)
     found = least_spilled(Compiled(made, SPILLED))
     fewer = found.made.program.launch
     assert bool(found.said) != enough

@@ -10,19 +10,20 @@ from tests.kernels.programs import loops, program
 from twill.diagnostics import TwillError
 from twill.generation import candidates as candidates_module
 from twill.generation import generate as module
-from twill.generation import persistence, retries, spills
-from twill.generation.built import without_warnings
+from twill.generation.builds import retries, spills
+from twill.generation.builds.built import without_warnings
 from twill.generation.candidates import candidates, solved
+from twill.generation.choices import persistence
+from twill.generation.choices.persistence import gathers, kept_as_grid, open_to_it
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback
-from twill.generation.persistence import gathers, kept_as_grid, open_to_it
 from twill.inputs import Inputs
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options
 from twill.pipeline import Begun
-from twill.targets.cuda import tiled_form
+from twill.targets.cuda.loads import tiled_form
 from twill.warp.plan import Options as Lowering
 from twill.warp.tiles_in_flight import TRIPS
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.kernels.programs import changed, loops
+from twill.generation.builds.spills import Compiled, least_spilled
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
-from twill.generation.spills import Compiled, least_spilled
 from twill.inputs import Inputs
 from twill.warp.plan import Options as Lowering
 
@@ -29,7 +29,7 @@ def test_far_more_registers_help_where_some_more_do_not(monkeypatch: pytest.Monk
         more = loading(tried) - before
         return SPILLED if more == 0 else () if more >= 4 * step else WORSE
 
-    monkeypatch.setattr("twill.generation.spills._warnings", said)
+    monkeypatch.setattr("twill.generation.builds.spills._warnings", said)
     found = least_spilled(Compiled(made, SPILLED))
     assert not found.said
     assert loading(found.made) >= before + 4 * step
@@ -60,7 +60,7 @@ def test_the_lean_form_is_tried_with_other_registers_where_it_spills_more(
             return spilled(268 + abs(more))
         return spilled(0 if more < 0 else bytes_with_more if more else 312)
 
-    monkeypatch.setattr("twill.generation.spills._warnings", said)
+    monkeypatch.setattr("twill.generation.builds.spills._warnings", said)
     found = least_spilled(Compiled(paged, spilled(268)))
     assert not found.said
     assert found.made.program.lean
@@ -76,7 +76,7 @@ def test_one_form_is_tried_with_other_registers_where_tma_loads(monkeypatch: pyt
         tried.add((one.program.lean, loading(one) != before))
         return spilled(400 if one.program.lean else 300)
 
-    monkeypatch.setattr("twill.generation.spills._warnings", said)
+    monkeypatch.setattr("twill.generation.builds.spills._warnings", said)
     assert least_spilled(Compiled(made, spilled(268))).made is made
     assert (True, True) not in tried
     assert (False, True) in tried

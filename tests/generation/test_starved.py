@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import loops, program
-from twill.generation import attempts, built, retries, spills
-from twill.generation.built import without_warnings
+from twill.generation import attempts
+from twill.generation.builds import built, retries, spills
+from twill.generation.builds.built import without_warnings
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.inputs import Inputs

@@ -10,12 +10,10 @@ from twill.engine.clock import own_clock
 from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import explained
 from twill.generation import candidates as module
-from twill.generation import spills, subtiles
-from twill.generation.built import without_warnings
-from twill.generation.generate import generate
-from twill.generation.generated import Generated, GenerateOptions
-from twill.generation.given import matching
-from twill.generation.subtiles import (
+from twill.generation.builds import spills
+from twill.generation.builds.built import without_warnings
+from twill.generation.choices import subtiles
+from twill.generation.choices.subtiles import (
     Searched,
     Solve,
     Told,
@@ -27,6 +25,9 @@ from twill.generation.subtiles import (
     note,
     searched,
 )
+from twill.generation.generate import generate
+from twill.generation.generated import Generated, GenerateOptions
+from twill.generation.known.given import matching
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.kernels.programs import loops
 from twill.costs.model import costed
-from twill.generation.update_groups import with_update_group
+from twill.generation.choices.update_groups import with_update_group
 from twill.ir.schedule import Solution
 from twill.warp.tasks import Scheduled
 

@@ -12,10 +12,10 @@ from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.warps.fewer_warps import lessened, needed_warps
 from twill.extract.rewrite.warps.narrow_modules import accumulator_tiles
 from twill.generation.attempts import Attempt
+from twill.generation.choices.multistage import CLEARLY, multistage
+from twill.generation.choices.stated import Stated
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
-from twill.generation.multistage import CLEARLY, multistage
-from twill.generation.stated import Stated
 from twill.inputs import Case, Inputs, cases, chosen_loops, origin
 from twill.ir.distribution import distribution
 from twill.ir.loop import Linear, Module, NvidiaMma
@@ -173,9 +173,9 @@ def test_taken_where_that_is_clearly_faster(monkeypatch: pytest.MonkeyPatch, gai
         assert copies == threads
         return 1000.0 / CLEARLY * (0.99 if gained else 1.01)
 
-    monkeypatch.setattr("twill.generation.multistage._time", taken)
-    monkeypatch.setattr("twill.generation.multistage._time_alone", alone_taken)
-    monkeypatch.setattr("twill.generation.multistage._of_warpgroups", wide)
+    monkeypatch.setattr("twill.generation.choices.multistage._time", taken)
+    monkeypatch.setattr("twill.generation.choices.multistage._time_alone", alone_taken)
+    monkeypatch.setattr("twill.generation.choices.multistage._of_warpgroups", wide)
     found = multistage(first, attempt, Alone(inputs, cases(inputs)))
     assert (found is not first) == gained
 

@@ -8,7 +8,7 @@ import twill
 from tests.conftest import architectures
 from tests.kernels.programs import EXAMPLES, PAIRED
 from twill.bench.contenders import Field, field
-from twill.generation.built import built
+from twill.generation.builds.built import built
 from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.launch.load import load

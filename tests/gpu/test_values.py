@@ -12,7 +12,7 @@ from tests.gpu.kernels import ANY, here, kernel, lineup
 from twill.bench.contenders import field
 from twill.bench.run import values
 from twill.extract.frontend.arguments import from_text
-from twill.generation.built import built
+from twill.generation.builds.built import built
 from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.launch.load import load

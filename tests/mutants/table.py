@@ -113,7 +113,7 @@ MUTANTS = (
     ),
     Mutant(
         "position-starts-late",
-        "twill/targets/cuda/positions.py",
+        "twill/targets/cuda/loops/positions.py",
         'Iteration("first", least - behind)',
         'Iteration("first", least)',
         "a release of an earlier iteration's slot starts one late",
@@ -495,7 +495,7 @@ MUTANTS = (
     ),
     Mutant(
         "grid-y-z",
-        f"{CUDA}/launcher.py",
+        f"{CUDA}/host/launcher.py",
         'else "grid" if program.order != AXES else _dim3(AXES)',
         'else "grid" if program.order != AXES else _dim3((0, 2, 1))',
         "y and z of the grid exchanged",
@@ -517,21 +517,21 @@ MUTANTS = (
     ),
     Mutant(
         "pitch-in-elements",
-        f"{CUDA}/device_maps.py",
+        f"{CUDA}/host/device_maps.py",
         "times(text, size) for text in wide",
         "times(text, 1) for text in wide",
         "pitches of tensor maps",
     ),
     Mutant(
         "sizes-not-reversed",
-        f"{CUDA}/device_maps.py",
+        f"{CUDA}/host/device_maps.py",
         "for text in texts[::-1]]",
         "for text in texts]",
         "extents of tensor maps exchanged",
     ),
     Mutant(
         "box-rows",
-        f"{CUDA}/launcher.py",
+        f"{CUDA}/host/launcher.py",
         "[line // size, *reversed(shape[:-1])]",
         "[line // size, *(n // 2 for n in reversed(shape[:-1]))]",
         "half of the rows of a box",
@@ -599,28 +599,28 @@ MUTANTS = (
     ),
     Mutant(
         "expect-half",
-        f"{CUDA}/producers.py",
+        f"{CUDA}/loads/producers.py",
         ".full({n}), {expected});",
         ".full({n}), {expected // 2});",
         "half of the bytes are expected",
     ),
     Mutant(
         "store-no-fence",
-        f"{CUDA}/tile_stores.py",
+        f"{CUDA}/global_stores/tile_stores.py",
         'return [*filled, "fence_async_shared();", emitter',
         "return [*filled, emitter",
         "no proxy fence before a store",
     ),
     Mutant(
         "store-no-barrier",
-        f"{CUDA}/tile_stores.py",
+        f"{CUDA}/global_stores/tile_stores.py",
         '"fence_async_shared();", emitter.scope().group_barrier(), *start]',
         '"fence_async_shared();", *start]',
         "a store starts before all warps have written",
     ),
     Mutant(
         "channel-store-no-fence",
-        f"{CUDA}/producers.py",
+        f"{CUDA}/loads/producers.py",
         '"}", *fence, *commit]',
         '"}", *commit]',
         "no proxy fence before the tensor core reads",
@@ -628,7 +628,7 @@ MUTANTS = (
     ),
     Mutant(
         "copies-no-fence",
-        f"{CUDA}/barriers.py",
+        f"{CUDA}/loops/barriers.py",
         'lines = [wait, "fence_async_shared();"] if fenced else [wait]',
         "lines = [wait]",
         "no proxy fence after copies",
@@ -636,7 +636,7 @@ MUTANTS = (
     ),
     Mutant(
         "staging-reused",
-        f"{CUDA}/tile_stores.py",
+        f"{CUDA}/global_stores/tile_stores.py",
         "waits=it.waits or part > 0",
         "waits=False",
         "staging is reused before it was read",
@@ -644,7 +644,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-tma-commit",
-        f"{CUDA}/tile_stores.py",
+        f"{CUDA}/global_stores/tile_stores.py",
         '"    tma_commit();", "}"]',
         '"}"]',
         "a store in no group",
@@ -652,7 +652,7 @@ MUTANTS = (
     ),
     Mutant(
         "boxes-at-one-place",
-        f"{CUDA}/producers.py",
+        f"{CUDA}/loads/producers.py",
         "at = box_coordinates(corner, box * tile.width * 8 // tile.bits)",
         "at = box_coordinates(corner, box * tile.width // tile.bits)",
         "columns of boxes",
@@ -668,7 +668,7 @@ MUTANTS = (
     ),
     Mutant(
         "late-release",
-        f"{CUDA}/barriers.py",
+        f"{CUDA}/loops/barriers.py",
         "conditions = emitter.exists(at.iteration)",
         'conditions = [one.replace(">=", ">") for one in emitter.exists(at.iteration)]',
         "the first release is left out",
@@ -707,7 +707,7 @@ MUTANTS = (
     ),
     Mutant(
         "accumulate-never",
-        f"{CUDA}/mma.py",
+        f"{CUDA}/mmas/mma.py",
         'case "always", _:\n            return yes',
         'case "always", _:\n            return no',
         "MMAs do not add",
@@ -722,14 +722,14 @@ MUTANTS = (
     ),
     Mutant(
         "major",
-        f"{CUDA}/mma.py",
+        f"{CUDA}/mmas/mma.py",
         '"MN_MAJOR" if outer else "K_MAJOR"',
         '"K_MAJOR" if outer else "MN_MAJOR"',
         "major dimensions exchanged",
     ),
     Mutant(
         "advance-columns",
-        f"{CUDA}/mma.py",
+        f"{CUDA}/mmas/mma.py",
         "return column * tile.box + inside",
         "return inside",
         "K beyond one line of the swizzle pattern",
@@ -769,7 +769,7 @@ MUTANTS = (
     # --- reductions and tiles ---
     Mutant(
         "row-lanes",
-        f"{CUDA}/exchange.py",
+        f"{CUDA}/values/exchange.py",
         "(4, 16) if kept else (1, 2)",
         "(4, 16) if kept else (1, 1)",
         "a row's reduction misses half of its lanes",
@@ -777,7 +777,7 @@ MUTANTS = (
     ),
     Mutant(
         "column-lanes",
-        f"{CUDA}/exchange.py",
+        f"{CUDA}/values/exchange.py",
         "(4, 16) if kept else (1, 2)",
         "(4, 8) if kept else (1, 2)",
         "a column's reduction misses half of its lanes",
@@ -785,7 +785,7 @@ MUTANTS = (
     ),
     Mutant(
         "exchange-no-barrier",
-        f"{CUDA}/exchange.py",
+        f"{CUDA}/values/exchange.py",
         'lines += [room.barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", f"    {name}',
         'lines += [UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", f"    {name}',
         "partial results are read before they are written",
@@ -793,7 +793,7 @@ MUTANTS = (
     ),
     Mutant(
         "exchange-warps",
-        f"{CUDA}/exchange.py",
+        f"{CUDA}/values/exchange.py",
         "warp < {sharing}; ++warp",
         "warp < {sharing // 2}; ++warp",
         "half of the warps' partial results",
@@ -801,7 +801,7 @@ MUTANTS = (
     ),
     Mutant(
         "exchange-columns",
-        f"{CUDA}/exchange.py",
+        f"{CUDA}/values/exchange.py",
         "{Point(one, 'i_').coordinate()}\" for one in (part, whole))",
         "{Point(one, 'i_').coordinate()}\" for one in (whole, whole))",
         "warps that share the columns of a tile write theirs in one place",
@@ -809,7 +809,7 @@ MUTANTS = (
     ),
     Mutant(
         "reduction-start",
-        f"{CUDA}/exchange.py",
+        f"{CUDA}/values/exchange.py",
         '{start};"] if span[0] == 0 else []\n    neighbours',
         '{start};"] if span[0] > 0 else []\n    neighbours',
         "a reduction starts from what registers held",
@@ -817,7 +817,7 @@ MUTANTS = (
     ),
     Mutant(
         "linear-lanes",
-        f"{CUDA}/exchange.py",
+        f"{CUDA}/values/exchange.py",
         "for lane in lanes:",
         "for lane in lanes[1:]:",
         "a reduction in a linear layout misses half of its lanes",
@@ -825,14 +825,14 @@ MUTANTS = (
     ),
     Mutant(
         "column-of-pair",
-        f"{CUDA}/shared_tiles.py",
+        f"{CUDA}/shared/shared_tiles.py",
         "'thread.lane / 16 * 16'",
         "'thread.lane / 16 * 8'",
         "columns of matrices",
     ),
     Mutant(
         "copy-swizzle",
-        f"{CUDA}/copies.py",
+        f"{CUDA}/loads/copies.py",
         'f"swizzle<{tile.width}>({atom(row)}',
         'f"({atom(row)}',
         "copies are not swizzled",
@@ -840,7 +840,7 @@ MUTANTS = (
     ),
     Mutant(
         "copies-short",
-        f"{CUDA}/copies.py",
+        f"{CUDA}/loads/copies.py",
         "i_ < {self.count}; ++i_)",
         "i_ < {self.count - 1}; ++i_)",
         "the last copies are left out",
@@ -848,7 +848,7 @@ MUTANTS = (
     ),
     Mutant(
         "by-thread",
-        f"{CUDA}/elements.py",
+        f"{CUDA}/registers/elements.py",
         "{atom(one.register)} * {threads} + thread.index",
         "{atom(one.register)} * 32 + thread.index",
         "tiles that lie as threads hold them",
@@ -856,7 +856,7 @@ MUTANTS = (
     ),
     Mutant(
         "tiled-wrap",
-        f"{CUDA}/tiled_loads.py",
+        f"{CUDA}/loads/tiled_loads.py",
         "*by.multiples, (by.constant, many))",
         "*by.multiples, (by.constant, 1))",
         "TMA loads rows that wrap around inside of a tile",
@@ -865,7 +865,7 @@ MUTANTS = (
     ),
     Mutant(
         "tiled-extent",
-        f"{CUDA}/tiled_loads.py",
+        f"{CUDA}/loads/tiled_loads.py",
         "else bound + start",
         "else bound + start + number(8)",
         "the mask of a load by TMA",
@@ -873,7 +873,7 @@ MUTANTS = (
     ),
     Mutant(
         "tiled-corner",
-        f"{CUDA}/producers.py",
+        f"{CUDA}/loads/producers.py",
         "for one in reversed(load.dimensions)]",
         "for one in load.dimensions]",
         "where a tile of a load by TMA begins",
@@ -881,7 +881,7 @@ MUTANTS = (
     ),
     Mutant(
         "tiled-inside",
-        f"{CUDA}/producers.py",
+        f"{CUDA}/loads/producers.py",
         '>= {many}" for one, many in own.inside',
         '>= 0" for one, many in own.inside',
         "TMA loads tiles that their map does not describe",
@@ -897,7 +897,7 @@ MUTANTS = (
     ),
     Mutant(
         "quad-rows",
-        f"{CUDA}/stores.py",
+        f"{CUDA}/global_stores/stores.py",
         'if form.bands > 1 else "(g_ % 2)"',
         'if form.bands > 1 else "(g_ / 2 % 2)"',
         "rows of stores of 16 bytes",
@@ -905,7 +905,7 @@ MUTANTS = (
     ),
     Mutant(
         "copies-whole",
-        f"{CUDA}/address_analysis.py",
+        f"{CUDA}/loads/address_analysis.py",
         """int(str(maker.attributes["end"])) - 1""",
         """int(str(maker.attributes["end"])) - 60""",
         "a tile counts as inside of its bounds before it is",
@@ -913,7 +913,7 @@ MUTANTS = (
     ),
     Mutant(
         "copies-inside",
-        f"{CUDA}/copies.py",
+        f"{CUDA}/loads/copies.py",
         """uint32_t({conditions}) << i_;""",
         """uint32_t({conditions});""",
         "conditions of copies get lost",
@@ -921,7 +921,7 @@ MUTANTS = (
     ),
     Mutant(
         "atomic-min",
-        f"{CUDA}/arithmetic.py",
+        f"{CUDA}/values/arithmetic.py",
         '"max": "atomicMax"',
         '"max": "atomicMin"',
         "an atomic minimum for a maximum",
@@ -1098,7 +1098,7 @@ MUTANTS = (
     ),
     Mutant(
         "stores-not-complete",
-        f"{CUDA}/barriers.py",
+        f"{CUDA}/loops/barriers.py",
         "if not emitter.program.orders_stores or not (",
         "if True or not (",
         "groups synchronize before what they have stored is complete",
@@ -1177,7 +1177,7 @@ MUTANTS = (
     ),
     Mutant(
         "lean-offsets-uneven",
-        f"{CUDA}/copies.py",
+        f"{CUDA}/loads/copies.py",
         '{variable}[0] + i_ * {variable}[1]"',
         '{variable}[0] + i_ / 2 * {variable}[1]"',
         "copies of a lean program that are the same distance apart",
@@ -1186,7 +1186,7 @@ MUTANTS = (
     ),
     Mutant(
         "copies-in-part-whole",
-        f"{CUDA}/tile_copies.py",
+        f"{CUDA}/loads/tile_copies.py",
         'return joined(holds), f"({least}) * {size}" if least else ""',
         'return joined(holds), f"({least}) * {2 * size}" if least else ""',
         "copies go on behind the last column",
@@ -1195,7 +1195,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows-of-other-lanes",
-        f"{CUDA}/row_numbers.py",
+        f"{CUDA}/loads/row_numbers.py",
         'plus(times("i_", together), own)',
         'plus(times("i_", together), "0")',
         "copies take the number of the first row of their lanes",
@@ -1237,7 +1237,7 @@ MUTANTS = (
     ),
     Mutant(
         "far-batches-are-columns",
-        "twill/targets/cuda/tiled_loads.py",
+        "twill/targets/cuda/loads/tiled_loads.py",
         "(fixed or count >= FAR)",
         "fixed",
         "numbers of 64 bits are added to a coordinate of 32",
@@ -1450,7 +1450,7 @@ MUTANTS = (
     ),
     Mutant(
         "lanes-of-warp",
-        f"{CUDA}/tensor_memory.py",
+        f"{CUDA}/mmas/tensor_memory.py",
         '"(thread.warp % 4 << 21)"',
         '"(thread.warp % 4 << 20)"',
         "lanes of another warp",
@@ -1474,7 +1474,7 @@ MUTANTS = (
     ),
     Mutant(
         "exchanged-early",
-        f"{CUDA}/through_shared.py",
+        f"{CUDA}/shared/through_shared.py",
         "scope.lines += room.before\n        _write_once",
         "_write_once",
         "a tile is exchanged in slots that other warps still read",
@@ -1515,7 +1515,7 @@ MUTANTS = (
     ),
     Mutant(
         "not-drained",
-        f"{CUDA}/barriers.py",
+        f"{CUDA}/loops/barriers.py",
         'commit = f"if (elect_one()) tcgen05_commit({DRAIN}{emitter.group.id});"',
         'commit = ""',
         "the last MMAs are not waited for",
@@ -1596,7 +1596,7 @@ MUTANTS = (
     ),
     Mutant(
         "both-blocks-load-the-first-half",
-        f"{CUDA}/producers.py",
+        f"{CUDA}/loads/producers.py",
         '(PAIR_RANK,) if shared else ("0", "1")',
         '("0",) if shared else ("0", "1")',
         "nobody loads the second half of a tile that a cluster shares",
@@ -1604,7 +1604,7 @@ MUTANTS = (
     ),
     Mutant(
         "second-half-behind-a-quarter",
-        f"{CUDA}/producers.py",
+        f"{CUDA}/loads/producers.py",
         "times(half, tile.box // 2)",
         "times(half, tile.box // 4)",
         "the second half of a shared tile overlaps the first",
@@ -1620,7 +1620,7 @@ MUTANTS = (
     ),
     Mutant(
         "odd-numbers-in-clusters",
-        f"{CUDA}/launcher.py",
+        f"{CUDA}/host/launcher.py",
         'f"{odd} {CLUSTERED} = false;"',
         '""',
         "clusters whose blocks load different tiles share them",
@@ -1652,7 +1652,7 @@ MUTANTS = (
     ),
     Mutant(
         "rescale-where-nothing-grows",
-        f"{CUDA}/tensor_memory.py",
+        f"{CUDA}/mmas/tensor_memory.py",
         "if (__any_sync(~0u, {factor}",
         "if (__all_sync(~0u, {factor}",
         "accumulators keep their scale where a maximum grows",
@@ -1732,7 +1732,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows-of-the-group",
-        f"{CUDA}/tile_stores.py",
+        f"{CUDA}/global_stores/tile_stores.py",
         "corner[-2] = plus(corner[-2], tensor.first_row)",
         "pass",
         "rows of the second warpgroup are stored over those of the first",
@@ -1740,7 +1740,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows-beside-the-slot",
-        f"{CUDA}/producers.py",
+        f"{CUDA}/loads/producers.py",
         """address = f"{address} - {times('thread.warpgroup', _row_bytes(tensor))}\"""",
         "pass",
         "the second warpgroup writes behind its rows",

@@ -2,7 +2,7 @@
 
 from twill.ir.operands import Iteration, Read, Slot
 from twill.ir.statements import SLICES, Compute, ConsumerRelease, Statement
-from twill.targets.cuda.awaited_reads import Together, together
+from twill.targets.cuda.loops.awaited_reads import Together, together
 
 TILE = Slot("x", 0, Iteration("newest", 0))
 OTHER = Slot("x", 1, Iteration("newest", 0))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from twill.targets.cuda.bank_conflicts import Exchange, exchange, passes, swizzle, wavefronts
+from twill.targets.cuda.shared.bank_conflicts import Exchange, exchange, passes, swizzle, wavefronts
 
 
 def test_pairs_of_floats_need_two_passes_and_no_more() -> None:

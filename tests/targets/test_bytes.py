@@ -11,7 +11,7 @@ from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.loop import NvidiaMma, Scalar, Tensor
-from twill.targets.cuda.elements import thread_words
+from twill.targets.cuda.registers.elements import thread_words
 from twill.warp.slot_tensors import bits
 
 KERNEL = """

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from twill.targets.cuda import register_statements
+from twill.targets.cuda.registers import register_statements
 from twill.targets.cuda.scope import ScratchHalves
 
 

@@ -21,11 +21,11 @@ from twill.ir.operands import Register, Write
 from twill.ir.statements import MmaIssue, MmaWait, Pipelined, walk
 from twill.launch import describe, manifest
 from twill.launch.build import build, warnings
-from twill.targets.cuda import shared_tiles as shared
-from twill.targets.cuda.fragments import Fragment, scratch
-from twill.targets.cuda.register_tiles import Transposed
+from twill.targets.cuda.registers.fragments import Fragment, scratch
+from twill.targets.cuda.registers.register_tiles import Transposed
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import Shared
+from twill.targets.cuda.shared import shared_tiles as shared
+from twill.targets.cuda.shared.shared_tiles import Shared
 from twill.targets.hopper import TARGET, source
 from twill.warp.lower import lower
 from twill.warp.slot_tensors import bits

@@ -10,7 +10,7 @@ from tests.kernels.programs import program
 from twill.emulate.host import compiled
 from twill.ir.loop import NvidiaMma, Scalar, Tensor
 from twill.launch.build import RUNTIME
-from twill.targets.cuda.divisions import divided
+from twill.targets.cuda.values.divisions import divided
 from twill.targets.hopper import source
 
 THREADS, ROWS, COLUMNS = 128, 2, 16

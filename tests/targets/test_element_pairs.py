@@ -11,9 +11,9 @@ import pytest
 
 from tests.kernels.programs import cuda
 from twill.extract.reader.ttgir import read
-from twill.targets.cuda.element_pairs import Paired, pair, paired
 from twill.targets.cuda.expressions import choice
-from twill.targets.cuda.register_tiles import AnyPoint, Elements
+from twill.targets.cuda.registers.register_tiles import AnyPoint, Elements
+from twill.targets.cuda.values.element_pairs import Paired, pair, paired
 
 
 @pytest.mark.parametrize("compute", [operator.add, operator.sub, operator.mul], ids=lambda one: one.__name__)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.kernels.programs import cuda, program
 from twill.ir.statements import Pipelined, walk
-from twill.targets.cuda.ended_accumulators import zeros_save_registers
+from twill.targets.cuda.mmas.ended_accumulators import zeros_save_registers
 
 
 @pytest.mark.parametrize(("registers", "zeros"), [(224, True), (256, False)])

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.kernels.programs import program
-from twill.targets.cuda.host_numbers import parameters, products
+from twill.targets.cuda.host.host_numbers import parameters, products
 from twill.targets.hopper import source
 
 

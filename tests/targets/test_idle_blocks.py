@@ -10,7 +10,7 @@ from tests.kernels.programs import cuda
 from twill.ir.loop import Scalar
 from twill.ir.operands import Register
 from twill.ir.statements import Compute, If, Write
-from twill.targets.cuda.idle_blocks import returned_early
+from twill.targets.cuda.host.idle_blocks import returned_early
 
 RETURN = "return;"
 
@@ -48,7 +48,7 @@ def _program(*conditions: str, loop: bool = False, clustered: bool = False) -> A
 
 
 def _lines(monkeypatch: pytest.MonkeyPatch, program: Any) -> list[str]:
-    monkeypatch.setattr("twill.targets.cuda.idle_blocks.printed", lambda emitter, body: [])
+    monkeypatch.setattr("twill.targets.cuda.host.idle_blocks.printed", lambda emitter, body: [])
     scope = SimpleNamespace(scalar=lambda value: value)
     emitter = SimpleNamespace(program=program, scope=lambda reads: scope)
     return [line.strip() for line in returned_early(program, lambda group: emitter, lambda one: [])]  # pyright: ignore[reportArgumentType]

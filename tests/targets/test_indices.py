@@ -3,7 +3,7 @@
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Scalar, Type
 from twill.ops.values import element
-from twill.targets.cuda.arithmetic import constant, expressions, indices
+from twill.targets.cuda.values.arithmetic import constant, expressions, indices
 
 BODY = """
 tt.func @k(%p: !tt.ptr<f32>, %q: !tt.ptr<i32>, %n: i32, %f: f32) {

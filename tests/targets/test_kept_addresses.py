@@ -11,7 +11,7 @@ from twill.emulate.check import check
 from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
-from twill.targets.cuda import kept_addresses
+from twill.targets.cuda.loads import kept_addresses
 from twill.targets.hopper import source
 from twill.warp.lean import lean
 from twill.warp.plan import Options

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from twill.ir.loop import SharedLinear
 from twill.ir.shared_places import places, run
-from twill.targets.cuda.linear_memory import place
+from twill.targets.cuda.shared.linear_memory import place
 
 BLOCKS = ((0, 1), (0, 2), (32, 0), (64, 0), (1, 0), (2, 0), (4, 0), (8, 0), (16, 0), (128, 0), (0, 4))
 """Two blocks of 128 rows of eight scale factors."""

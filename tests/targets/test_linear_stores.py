@@ -7,7 +7,7 @@ import pytest
 
 from tests.kernels.programs import cuda, program
 from twill.targets import target
-from twill.targets.cuda import linear_stores
+from twill.targets.cuda.global_stores import linear_stores
 
 
 def stores(kernel: str) -> list[str]:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twill.ir.loop import Bases, Blocked, Encoding, Linear, NvidiaMma, Scalar, Slice, Tensor
-from twill.targets.cuda.linear_tiles import Point, Spread, spread, unflattened
-from twill.targets.cuda.shared_tiles import Shared, matrix_rows
+from twill.targets.cuda.registers.linear_tiles import Point, Spread, spread, unflattened
+from twill.targets.cuda.shared.shared_tiles import Shared, matrix_rows
 
 MMA = NvidiaMma((3, 0), (4, 1), (16, 64, 16))
 ROWS = Blocked((1, 8), (4, 8), (4, 1), (1, 0))

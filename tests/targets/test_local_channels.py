@@ -7,7 +7,7 @@ import pytest
 from tests.kernels.programs import changed, program
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import ConsumerRelease, ConsumerWait, Pipelined, Statement
-from twill.targets.cuda.local_channels import reused_behind_a_wait
+from twill.targets.cuda.shared.local_channels import reused_behind_a_wait
 from twill.targets.hopper import source
 from twill.warp.plan import Options
 

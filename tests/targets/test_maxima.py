@@ -9,8 +9,8 @@ import pytest
 from tests.kernels.programs import program
 from twill.emulate.host import compiled
 from twill.launch.build import RUNTIME
-from twill.targets.cuda.fragments import Fragment
-from twill.targets.cuda.maxima import maxima
+from twill.targets.cuda.registers.fragments import Fragment
+from twill.targets.cuda.values.maxima import maxima
 from twill.targets.hopper import source
 
 THREADS, ROWS, COLUMNS = 128, 2, 16

@@ -15,8 +15,8 @@ from twill.extract.rewrite.layouts.narrow_extremes import extremes_narrowed
 from twill.ir.loop import Op
 from twill.launch.build import RUNTIME
 from twill.ops.values import element
-from twill.targets.cuda.fragments import Fragment
-from twill.targets.cuda.packed_maxima import as_wide, extremes, in_words
+from twill.targets.cuda.registers.fragments import Fragment
+from twill.targets.cuda.values.packed_maxima import as_wide, extremes, in_words
 
 THREADS, ROWS, COLUMNS = 128, 2, 16
 KERNEL = """#include "twill.cuh"

@@ -15,9 +15,9 @@ from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.program import Program
 from twill.targets import target
-from twill.targets.cuda.fragments import Fragment
-from twill.targets.cuda.register_tiles import Point
-from twill.targets.cuda.row_numbers import LANES, rows, told_apart
+from twill.targets.cuda.loads.row_numbers import LANES, rows, told_apart
+from twill.targets.cuda.registers.fragments import Fragment
+from twill.targets.cuda.registers.register_tiles import Point
 
 
 def _with_few_registers(made: Program) -> Program:

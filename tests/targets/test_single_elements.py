@@ -11,9 +11,9 @@ from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.distribution import powers
 from twill.ir.loop import Scalar
-from twill.targets.cuda.linear_tiles import Spread
-from twill.targets.cuda.register_tiles import cast
-from twill.targets.cuda.shared_tiles import Shared, places_again
+from twill.targets.cuda.registers.linear_tiles import Spread
+from twill.targets.cuda.registers.register_tiles import cast
+from twill.targets.cuda.shared.shared_tiles import Shared, places_again
 
 KERNEL = """
 import triton

@@ -11,11 +11,11 @@ from tests.kernels.programs import changed, loops, program
 from twill.diagnostics import TwillError
 from twill.emulate.check import check as executed
 from twill.generation.attempts import Attempt
+from twill.generation.choices.multistage import multistage
+from twill.generation.choices.stated import Stated
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.loop_nest import NoScheduleError
-from twill.generation.multistage import multistage
-from twill.generation.stated import Stated
 from twill.inputs import Case, Inputs
 from twill.ir.operands import Register
 from twill.ir.program import Program
@@ -192,7 +192,7 @@ def test_iterations_that_take_no_time_are_a_reason_for_the_form(
     whole = alone.of_sm()
     monkeypatch.setattr(Attempt, "of_sm", lambda one: whole)  # pyright: ignore
     if not sparse:
-        monkeypatch.setattr("twill.generation.multistage.skipped", lambda program, it: None)  # pyright: ignore
+        monkeypatch.setattr("twill.generation.choices.multistage.skipped", lambda program, it: None)  # pyright: ignore
     best = multistage(first, lambda given: alone)
     assert best.program.groups == (alone if sparse else first).program.groups
 
@@ -224,9 +224,9 @@ def test_more_warps_where_one_group_has_no_schedule(monkeypatch: pytest.MonkeyPa
             raise (TwillError if len(tried) == 1 else NoScheduleError)("no")
         return alone
 
-    monkeypatch.setattr("twill.generation.multistage.computing", lambda one: 2)  # pyright: ignore
-    monkeypatch.setattr("twill.generation.multistage.divided_in_vain", lambda one, limits: True)  # pyright: ignore
-    monkeypatch.setattr("twill.generation.multistage.flagged", lambda made, loop: flags)  # pyright: ignore
+    monkeypatch.setattr("twill.generation.choices.multistage.computing", lambda one: 2)  # pyright: ignore
+    monkeypatch.setattr("twill.generation.choices.multistage.divided_in_vain", lambda one, limits: True)  # pyright: ignore
+    monkeypatch.setattr("twill.generation.choices.multistage.flagged", lambda made, loop: flags)  # pyright: ignore
     best = multistage(first, attempt, _Wide(Inputs("", groups=2), other.cases))
     assert len(tried) == (3 if flags else 2)
     assert (len(best.program.groups) == 1) == flags

@@ -3,7 +3,7 @@
 import pytest
 
 from twill.ir.loop import Blocked, Encoding, Scalar, Slice, Tensor
-from twill.targets.cuda.fragments import axes
+from twill.targets.cuda.registers.fragments import axes
 
 WHOLE = Blocked((1, 1, 8), (1, 4, 8), (1, 4, 1), (2, 1, 0))
 ROWS, COLUMNS = (0,), (1,)

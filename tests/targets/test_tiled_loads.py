@@ -7,9 +7,9 @@ from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.text.makers import makers_of
 from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
-from twill.targets.cuda.polynomials import Atom, Polynomial, Scalars, atom, number, text
-from twill.targets.cuda.tiled_form import tiled_form
-from twill.targets.cuda.tiled_loads import TiledLoad, tiled
+from twill.targets.cuda.loads.tiled_form import tiled_form
+from twill.targets.cuda.loads.tiled_loads import TiledLoad, tiled
+from twill.targets.cuda.values.polynomials import Atom, Polynomial, Scalars, atom, number, text
 from twill.targets.hopper import source
 
 X, Y = atom(Atom(1)), atom(Atom(2))

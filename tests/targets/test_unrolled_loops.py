@@ -7,7 +7,7 @@ import pytest
 from tests.kernels.programs import cuda, loops
 from twill.ir.loop import Op
 from twill.ops.table import role
-from twill.targets.cuda.unrolled_loops import gathers_loads
+from twill.targets.cuda.loops.unrolled_loops import gathers_loads
 
 
 def unscheduled(kernel: str) -> list[Op]:

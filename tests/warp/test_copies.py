@@ -21,13 +21,13 @@ from twill.ops.axis_info import AxisAnalysis, copied_together
 from twill.ops.kept_rows import kept_together
 from twill.ops.pointer_loads import Neighbours, one_copy, register_access, repeated_rows
 from twill.ops.steps import Step, closer, step
-from twill.targets.cuda.copies import copies
-from twill.targets.cuda.fragments import linear, numbered
-from twill.targets.cuda.register_loads import units
-from twill.targets.cuda.register_tiles import AnyPoint, Point
-from twill.targets.cuda.shared_tiles import addressed, byte_of
-from twill.targets.cuda.tile_copies import copied, copy_places
-from twill.targets.cuda.tiled_form import tiled_form
+from twill.targets.cuda.loads.copies import copies
+from twill.targets.cuda.loads.register_loads import units
+from twill.targets.cuda.loads.tile_copies import copied, copy_places
+from twill.targets.cuda.loads.tiled_form import tiled_form
+from twill.targets.cuda.registers.fragments import linear, numbered
+from twill.targets.cuda.registers.register_tiles import AnyPoint, Point
+from twill.targets.cuda.shared.shared_tiles import addressed, byte_of
 from twill.targets.hopper import source
 
 HEAD = """

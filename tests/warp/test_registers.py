@@ -6,7 +6,7 @@ import pytest
 
 from tests.kernels.programs import loops, program
 from twill.ir.program import Program
-from twill.targets.cuda.tiled_form import tiled_form
+from twill.targets.cuda.loads.tiled_form import tiled_form
 from twill.warp.thread_block import regranted
 from twill.warp.validate import validate
 

@@ -13,7 +13,7 @@ from twill.ir.channels import SlotTensor
 from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.schedule import Group
 from twill.ops.table import role
-from twill.targets.cuda.tiled_form import tiled_form
+from twill.targets.cuda.loads.tiled_form import tiled_form
 from twill.warp import residency
 from twill.warp.block_memory import Paced, paced
 from twill.warp.channels import ChannelPlan

@@ -114,7 +114,7 @@ def bench(
     from twill.bench.page import document, text
     from twill.bench.run import Wanted
     from twill.bench.run import bench as measured
-    from twill.generation.built import built as build
+    from twill.generation.builds.built import built as build
 
     requested = inputs(spec, options)
     ready(requested.arch or "sm90")

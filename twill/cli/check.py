@@ -19,7 +19,7 @@ from twill.cli.options import (
 
 if TYPE_CHECKING:
     from twill.files import ScheduleDocument
-    from twill.generation.as_made import Made
+    from twill.generation.known.as_made import Made
     from twill.ir.problem import Problem
     from twill.smt.prove import Confirmation
 
@@ -67,7 +67,7 @@ def check(
     --prove reached its time limit.
     """
     from twill.files import load, read_schedule
-    from twill.generation.as_made import as_made
+    from twill.generation.known.as_made import as_made
     from twill.inputs import is_graph
     from twill.verify import check_document
     from twill.verify.document import tied

@@ -54,7 +54,7 @@ def codegen(
     twill codegen kernel.ttgir --arch sm90 --out build/
     """
     from twill.cli.output import note
-    from twill.generation.built import with_library
+    from twill.generation.builds.built import with_library
     from twill.generation.generate import generate
     from twill.launch.build import nvcc
 

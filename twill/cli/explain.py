@@ -87,7 +87,7 @@ def _explained(case: "Case", requested: "Inputs", options: CommandOptions) -> "E
     def work(on_progress: Callable[..., None]) -> "Explanation":
         from twill.engine.clock import Limit
         from twill.explain import explained
-        from twill.generation.subtiles import change
+        from twill.generation.choices.subtiles import change
         from twill.ir.problem import Problem
         from twill.ir.schedule import Result
         from twill.ir.search import Options, Progress

@@ -37,7 +37,7 @@ from twill.ir.schedule import Result, Status
 from twill.ir.search import Engine, Options
 
 if TYPE_CHECKING:
-    from twill.generation.subtiles import Told
+    from twill.generation.choices.subtiles import Told
     from twill.pipeline import Begun
 
 PACKAGES: dict[Engine, str] = {

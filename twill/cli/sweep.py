@@ -171,7 +171,7 @@ def _builds(
     from twill.bench.ranking import Built
     from twill.cli.options import inputs
     from twill.diagnostics import TwillError
-    from twill.generation.built import built
+    from twill.generation.builds.built import built
     from twill.generation.generated import GenerateOptions
 
     settings, given = {one.key: one.settings for one in points}, inputs(spec, options)

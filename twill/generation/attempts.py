@@ -14,12 +14,12 @@ from math import inf
 from operator import mul
 
 from twill.diagnostics import TwillError
+from twill.generation.choices.hand_offs import with_hand_offs
+from twill.generation.choices.part_of_sm import limited
+from twill.generation.choices.persistence import SHORT
+from twill.generation.choices.stated import Stated
+from twill.generation.choices.update_groups import with_update_group
 from twill.generation.generated import Generated
-from twill.generation.hand_offs import with_hand_offs
-from twill.generation.part_of_sm import limited
-from twill.generation.persistence import SHORT
-from twill.generation.stated import Stated
-from twill.generation.update_groups import with_update_group
 from twill.inputs import Case, shares_of
 from twill.ir.loop import shares
 from twill.ir.machine import Residency

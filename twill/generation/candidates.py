@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from twill.diagnostics import DefectError, TwillError
 from twill.engine.clock import own_clock
-from twill.generation.alike import carried, shape
 from twill.generation.attempts import (
     PASSES,
     Attempt,
@@ -26,7 +25,13 @@ from twill.generation.attempts import (
     time_of_sm,
     walks,
 )
-from twill.generation.early_mmas import early_mmas
+from twill.generation.choices.early_mmas import early_mmas
+from twill.generation.choices.independent import independent
+from twill.generation.choices.multistage import multistage
+from twill.generation.choices.persistence import SHORT
+from twill.generation.choices.stated import Stated
+from twill.generation.choices.subtiles import COUNT, GAIN, MORE_WARPS, SPILLS, better, divided, note
+from twill.generation.choices.subtiles import searched as of_both_forms
 from twill.generation.generated import (
     Generated,
     GenerateOptions,
@@ -36,15 +41,10 @@ from twill.generation.generated import (
     source,
     warned,
 )
-from twill.generation.given import divided_waits, fitting, given, matching, refuse_foreign
-from twill.generation.independent import independent
+from twill.generation.known.alike import carried, shape
+from twill.generation.known.given import divided_waits, fitting, given, matching, refuse_foreign
 from twill.generation.loop_nest import FEWEST, LEAST, NoScheduleError
-from twill.generation.multistage import multistage
-from twill.generation.persistence import SHORT
 from twill.generation.refusals import refusals
-from twill.generation.stated import Stated
-from twill.generation.subtiles import COUNT, GAIN, MORE_WARPS, SPILLS, better, divided, note
-from twill.generation.subtiles import searched as of_both_forms
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result, Solution
@@ -321,7 +321,7 @@ def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated)
     with a group that loads, where a thread block of that form has an SM for itself: tiles in flight hide what
     it waits for, as several thread blocks that load for themselves do. (On an H200, vLLM's fused MoE in fp8
     in tiles of 64 x 128 x 128: three such thread blocks 0.452 ms, two tiles in flight 0.354.)"""
-    from twill.generation.persistence import as_busy, faster, hidden_better, open_to_it
+    from twill.generation.choices.persistence import as_busy, faster, hidden_better, open_to_it
 
     decided = inputs.persistent is not None or session.options.lowering.tiles is not None
     apart = written.loading_apart
@@ -434,7 +434,7 @@ def _attempt(
     has no schedule or an operation cannot be lowered, and DefectError, which the session keeps, where the
     program is wrong."""
     from twill.generation.loop_nest import program
-    from twill.targets.cuda.tiled_form import launched_by_tma
+    from twill.targets.cuda.loads.tiled_form import launched_by_tma
     from twill.warp.validate import validate
 
     results = dict[str, Result]()

@@ -16,7 +16,7 @@ from time import monotonic
 from twill.diagnostics import DefectError, TwillError
 from twill.generation.candidates import Solve, candidates, solved
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, warned
-from twill.generation.given import GivenScheduleError, given, proven, replacing
+from twill.generation.known.given import GivenScheduleError, given, proven, replacing
 from twill.inputs import Inputs
 from twill.ir.checked import Checked
 from twill.ir.program import Program

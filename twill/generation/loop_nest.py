@@ -15,7 +15,7 @@ from typing import TypeVar
 from twill.diagnostics import TwillError, together
 from twill.engine.clock import own_clock
 from twill.engine.probe import Feasible
-from twill.generation import subtiles
+from twill.generation.choices import subtiles
 from twill.generation.refusals import refusals
 from twill.inputs import Case
 from twill.ir.problem import Problem

@@ -8,8 +8,8 @@ from itertools import product
 from typing import NamedTuple
 
 from twill.diagnostics import TwillError
+from twill.generation.choices.subtiles import MORE_WARPS, OTHER, SPILLS, Searched, Solve, Told, searched
 from twill.generation.loop_nest import going_together
-from twill.generation.subtiles import MORE_WARPS, OTHER, SPILLS, Searched, Solve, Told, searched
 from twill.inputs import Case, Inputs, cases, is_graph
 from twill.ir.schedule import Result
 from twill.ir.search import Options

@@ -72,7 +72,7 @@ def made(
 
 
 def _built(inputs: "Inputs", options: "GenerateOptions", aside: Aside, form: int) -> Outcome:
-    from twill.generation import built, forms
+    from twill.generation.builds import built, forms
     from twill.triton.callee import of
 
     folder = built.built(inputs, options, aside=aside)

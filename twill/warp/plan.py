@@ -61,10 +61,10 @@ class Options:
     """Iterations of a loop over tiles in flight; None: as many as are predicted to be fastest."""
     multistage: bool | None = None
     """The only group that computes loads too (`twill.warp.multistage`); None: where that is predicted to be
-    clearly faster (`twill.generation.multistage`)."""
+    clearly faster (`twill.generation.choices.multistage`)."""
     independent: bool | None = None
     """Warpgroups of the group that computes store tiles by themselves (`twill.warp.independent`); None: where
-    that is predicted to be faster (`twill.generation.independent`)."""
+    that is predicted to be faster (`twill.generation.choices.independent`)."""
     by_tma: bool = True
     """A launch may have more thread blocks on an SM where TMA can load all tiles (`Program.by_tma`)."""
 

@@ -11,8 +11,8 @@ from twill.ir.program import Program
 from twill.targets.blackwell.scheduling_fences import fenced
 from twill.targets.blackwell.tcgen05 import TcgenPrinter, unsupported
 from twill.targets.cuda import kernel
-from twill.targets.cuda.fragments import holding, moves, scratch
-from twill.targets.cuda.tensor_memory import leaves, row_groups
+from twill.targets.cuda.mmas.tensor_memory import leaves, row_groups
+from twill.targets.cuda.registers.fragments import holding, moves, scratch
 from twill.warp.dataflow import Code
 from twill.warp.steps import Parts, Step
 from twill.warp.target import Legalization, Statements, Target, Tiles

@@ -16,15 +16,15 @@ from twill.ir.statements import InitializeCarried, MbarrierArrival, MmaIssue
 from twill.ops.mma import copied_scales, inputs, packed
 from twill.ops.table import role
 from twill.targets.blackwell.scales import codes, copies, scale_address, scaled_kind
-from twill.targets.cuda.elements import refuse, sequence
 from twill.targets.cuda.emitter import FIRST, Emitter
 from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.mma import accumulates, advance
+from twill.targets.cuda.loops.positions import Positions
+from twill.targets.cuda.mmas.mma import accumulates, advance
 from twill.targets.cuda.names import channel
 from twill.targets.cuda.operations import execute
-from twill.targets.cuda.positions import Positions
+from twill.targets.cuda.registers.elements import refuse, sequence
 from twill.targets.cuda.scope import tensor_address
-from twill.targets.cuda.shared_tiles import Shared
+from twill.targets.cuda.shared.shared_tiles import Shared
 from twill.warp.dataflow import BUFFER_VIEWS
 
 KINDS: Mapping[str, tuple[str, str]] = {

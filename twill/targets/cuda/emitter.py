@@ -9,18 +9,18 @@ from twill.ir.loop import Op, TensorDesc
 from twill.ir.operands import At, Iteration, Read, Register, Slot, Write
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import Compute, InitializeCarried, MmaIssue, Pipelined, Statement, walk
-from twill.targets.cuda.copies import Hoisted
-from twill.targets.cuda.element_pairs import fused
-from twill.targets.cuda.elements import iteration, variable
-from twill.targets.cuda.exchange import WHOLE, ColumnRange
 from twill.targets.cuda.expressions import plus
+from twill.targets.cuda.loads.copies import Hoisted
+from twill.targets.cuda.loads.register_loads import Kept
+from twill.targets.cuda.loads.tiled_corners import FixedCorner
+from twill.targets.cuda.loads.tiled_loads import TiledLoad
+from twill.targets.cuda.loops.positions import NOTHING_KEPT, Positions
 from twill.targets.cuda.names import tensor_map
-from twill.targets.cuda.positions import NOTHING_KEPT, Positions
-from twill.targets.cuda.register_loads import Kept
+from twill.targets.cuda.registers.elements import iteration, variable
 from twill.targets.cuda.scope import Scope, ScratchHalves, awaited
-from twill.targets.cuda.shared_tiles import boxed
-from twill.targets.cuda.tiled_corners import FixedCorner
-from twill.targets.cuda.tiled_loads import TiledLoad
+from twill.targets.cuda.shared.shared_tiles import boxed
+from twill.targets.cuda.values.element_pairs import fused
+from twill.targets.cuda.values.exchange import WHOLE, ColumnRange
 
 DRAIN = "drain_"
 """The mbarrier, with the number of its group, on which all MMAs of a group arrive."""

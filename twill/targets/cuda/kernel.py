@@ -27,9 +27,6 @@ from twill.ir.statements import (
     TensorMemorySync,
     walk,
 )
-from twill.targets.cuda import device_maps, moving_vectors
-from twill.targets.cuda.barriers import copied_before
-from twill.targets.cuda.elements import barrier_name, variable
 from twill.targets.cuda.emitter import (
     CLAIMED,
     COUNTER,
@@ -48,16 +45,20 @@ from twill.targets.cuda.emitter import (
     trips,
 )
 from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.idle_blocks import returned_early
-from twill.targets.cuda.launcher import alone, launcher
-from twill.targets.cuda.masks import kept_masks
+from twill.targets.cuda.host import device_maps
+from twill.targets.cuda.host.idle_blocks import returned_early
+from twill.targets.cuda.host.launcher import alone, launcher
+from twill.targets.cuda.host.parameters import maps, parameters
+from twill.targets.cuda.loads.tiled_form import TiledForm, tiled_form, without_cluster
+from twill.targets.cuda.loops.barriers import copied_before
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.names import count
-from twill.targets.cuda.parameters import maps, parameters
-from twill.targets.cuda.register_tiles import declaration, mask_declaration
+from twill.targets.cuda.registers import moving_vectors
+from twill.targets.cuda.registers.elements import barrier_name, variable
+from twill.targets.cuda.registers.masks import kept_masks
+from twill.targets.cuda.registers.register_tiles import declaration, mask_declaration
 from twill.targets.cuda.scope import NO_SCRATCH
 from twill.targets.cuda.statements import printed
-from twill.targets.cuda.tiled_form import TiledForm, tiled_form, without_cluster
 
 _FILLINGS: Mapping[Filling, str] = {
     "tma": "",

@@ -97,8 +97,8 @@ allow_shared_memory await_reads bitcast both both_bytes bulk_load
 clamp_magnitude clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async
 cp_async_arrive cp_async_arrive_behind_writes cp_async_arrive_too cp_async_or descriptor_advance
 divide divide_ceiling divide_floor
-elect_one encode_tensor_map exchange_pairs exp2_approx exp2_clamped exp2_coefficient exp2_highest
-exp2_lowest exp2_magic
+elect_one encode_tensor_map exchange_neighbours exchange_pairs exp2_approx exp2_clamped exp2_coefficient
+exp2_highest exp2_lowest exp2_magic
 exp2_pairs exp2_parts exp2_parts_pair exp2_polynomial exp2_polynomial_pair exp2_whole
 bf16_of bits_mislead f16_of float_bits fence_async fence_async_shared fma_f16x2 fma_pair gathered half_of
 halves invert joined keep

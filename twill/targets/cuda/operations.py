@@ -15,29 +15,16 @@ from twill.ops.c import c_type
 from twill.ops.mma import is_plain
 from twill.ops.table import named, names, role
 from twill.ops.values import element
-from twill.targets.cuda import (
-    atomics,
-    device_maps,
-    divisions,
-    host_numbers,
-    plain_dot,
-    tensor_memory,
-    through_scratch,
-    tuples,
-    warp_mma,
-)
-from twill.targets.cuda.arithmetic import ATOMICS, expression, expressions, indices, unrounded
-from twill.targets.cuda.conversions import nearby
-from twill.targets.cuda.element_pairs import paired
-from twill.targets.cuda.elements import all_of, guard, once, refuse, written
-from twill.targets.cuda.exchange import WHOLE, alone, each, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import plus, times
-from twill.targets.cuda.fragments import Fragment, holding, staged, together
-from twill.targets.cuda.linear_stores import linear_addition, linear_store
-from twill.targets.cuda.linear_tiles import Spread
-from twill.targets.cuda.packed_maxima import as_wide
-from twill.targets.cuda.polynomial_parts import divided
-from twill.targets.cuda.register_tiles import (
+from twill.targets.cuda.global_stores import atomics
+from twill.targets.cuda.global_stores.linear_stores import linear_addition, linear_store
+from twill.targets.cuda.global_stores.stores import uniform, vector_load, vector_store
+from twill.targets.cuda.host import device_maps, host_numbers
+from twill.targets.cuda.mmas import plain_dot, tensor_memory, warp_mma
+from twill.targets.cuda.registers.elements import all_of, guard, once, refuse, written
+from twill.targets.cuda.registers.fragments import Fragment, holding, staged, together
+from twill.targets.cuda.registers.linear_tiles import Spread
+from twill.targets.cuda.registers.register_tiles import (
     BITS,
     AnyPoint,
     Elements,
@@ -53,10 +40,25 @@ from twill.targets.cuda.register_tiles import (
     point,
 )
 from twill.targets.cuda.scope import Scope, equal_comparisons
-from twill.targets.cuda.shared_tiles import UNROLL
-from twill.targets.cuda.stores import uniform, vector_load, vector_store
-from twill.targets.cuda.through_shared import convert
-from twill.targets.cuda.views import VIEWS
+from twill.targets.cuda.shared import through_scratch
+from twill.targets.cuda.shared.shared_tiles import UNROLL
+from twill.targets.cuda.shared.through_shared import convert
+from twill.targets.cuda.values import divisions, tuples
+from twill.targets.cuda.values.arithmetic import ATOMICS, expression, expressions, indices, unrounded
+from twill.targets.cuda.values.conversions import nearby
+from twill.targets.cuda.values.element_pairs import paired
+from twill.targets.cuda.values.exchange import (
+    WHOLE,
+    alone,
+    each,
+    exchanged,
+    gathered,
+    reduced,
+    shared_between,
+)
+from twill.targets.cuda.values.packed_maxima import as_wide
+from twill.targets.cuda.values.polynomial_parts import divided
+from twill.targets.cuda.values.views import VIEWS
 
 FOLDED = {"add": plus, "multiply": times}
 """Indices whose terms that change nothing are not printed."""

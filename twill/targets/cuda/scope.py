@@ -21,9 +21,13 @@ from twill.ops.c import c_type, computed
 from twill.ops.pointer_loads import all_equal
 from twill.ops.row import Role
 from twill.ops.table import role
-from twill.targets.cuda import moving_vectors
-from twill.targets.cuda.arithmetic import constant
-from twill.targets.cuda.elements import (
+from twill.targets.cuda.expressions import atom, bare, plus
+from twill.targets.cuda.loops.positions import NOTHING_KEPT, Positions
+from twill.targets.cuda.mmas.plain_dot import too_large
+from twill.targets.cuda.mmas.tensor_memory import Stream
+from twill.targets.cuda.names import c_name, channel, count, local
+from twill.targets.cuda.registers import moving_vectors
+from twill.targets.cuda.registers.elements import (
     barrier_name,
     by_thread,
     constant_type,
@@ -36,16 +40,10 @@ from twill.targets.cuda.elements import (
     variable,
     written,
 )
-from twill.targets.cuda.exchange import WHOLE, ColumnRange, Room
-from twill.targets.cuda.expressions import atom, bare, plus
-from twill.targets.cuda.fragments import Fragment, holding, linear
-from twill.targets.cuda.fragments import scratch as exchanged_bytes
-from twill.targets.cuda.in_shared import InShared
-from twill.targets.cuda.linear_tiles import Spread
-from twill.targets.cuda.names import c_name, channel, count, local
-from twill.targets.cuda.plain_dot import too_large
-from twill.targets.cuda.positions import NOTHING_KEPT, Positions
-from twill.targets.cuda.register_tiles import (
+from twill.targets.cuda.registers.fragments import Fragment, holding, linear
+from twill.targets.cuda.registers.fragments import scratch as exchanged_bytes
+from twill.targets.cuda.registers.linear_tiles import Spread
+from twill.targets.cuda.registers.register_tiles import (
     Elements,
     Held,
     Transposed,
@@ -54,9 +52,11 @@ from twill.targets.cuda.register_tiles import (
     number,
     point,
 )
-from twill.targets.cuda.shared_tiles import Shared, addressed, dense, loaded, read_kept, shared
-from twill.targets.cuda.shared_tiles import operand as as_operand
-from twill.targets.cuda.tensor_memory import Stream
+from twill.targets.cuda.shared.in_shared import InShared
+from twill.targets.cuda.shared.shared_tiles import Shared, addressed, dense, loaded, read_kept, shared
+from twill.targets.cuda.shared.shared_tiles import operand as as_operand
+from twill.targets.cuda.values.arithmetic import constant
+from twill.targets.cuda.values.exchange import WHOLE, ColumnRange, Room
 from twill.warp.dataflow import captured
 
 NO_SCRATCH = "no_scratch_buffer"

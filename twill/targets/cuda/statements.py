@@ -42,16 +42,6 @@ from twill.ir.statements import (
     through_registers,
 )
 from twill.ops.c import c_type
-from twill.targets.cuda.awaited_reads import together
-from twill.targets.cuda.barriers import (
-    barrier_arrive,
-    barrier_wait,
-    consumer_release,
-    consumer_wait,
-    tensor_memory_sync,
-)
-from twill.targets.cuda.early_reads import begun_early
-from twill.targets.cuda.elements import variable
 from twill.targets.cuda.emitter import (
     CLAIMED,
     PAIR_RANK,
@@ -63,22 +53,34 @@ from twill.targets.cuda.emitter import (
     readers_of_claims,
     trips,
 )
-from twill.targets.cuda.ended_accumulators import zeros_save_registers
 from twill.targets.cuda.expressions import atom, literal, plus, times
-from twill.targets.cuda.kept_addresses import kept_in_loop
-from twill.targets.cuda.loads_first import Before, before_loop
-from twill.targets.cuda.names import c_name, count
-from twill.targets.cuda.next_loads import begun, ended, is_number, needed_for
-from twill.targets.cuda.operations import execute
-from twill.targets.cuda.positions import NOTHING_KEPT, kept
-from twill.targets.cuda.producers import (
+from twill.targets.cuda.global_stores.tile_stores import store_tile
+from twill.targets.cuda.loads.early_reads import begun_early
+from twill.targets.cuda.loads.kept_addresses import kept_in_loop
+from twill.targets.cuda.loads.loads_first import Before, before_loop
+from twill.targets.cuda.loads.next_loads import begun, ended, is_number, needed_for
+from twill.targets.cuda.loads.producers import (
     first_loads,
     for_a_slot,
     numbers_ahead,
     producer_load,
     producer_store,
 )
-from twill.targets.cuda.register_statements import (
+from twill.targets.cuda.loops.awaited_reads import together
+from twill.targets.cuda.loops.barriers import (
+    barrier_arrive,
+    barrier_wait,
+    consumer_release,
+    consumer_wait,
+    tensor_memory_sync,
+)
+from twill.targets.cuda.loops.positions import NOTHING_KEPT, kept
+from twill.targets.cuda.loops.unrolled_loops import gathers_loads, unrolled
+from twill.targets.cuda.mmas.ended_accumulators import zeros_save_registers
+from twill.targets.cuda.names import c_name, count
+from twill.targets.cuda.operations import execute
+from twill.targets.cuda.registers.elements import variable
+from twill.targets.cuda.registers.register_statements import (
     compute,
     computed,
     finalize,
@@ -86,9 +88,7 @@ from twill.targets.cuda.register_statements import (
     local_load,
     move,
 )
-from twill.targets.cuda.reused_memory import freed
-from twill.targets.cuda.tile_stores import store_tile
-from twill.targets.cuda.unrolled_loops import gathers_loads, unrolled
+from twill.targets.cuda.shared.reused_memory import freed
 from twill.warp.branch_accumulators import in_place
 from twill.warp.skipped import Skipped, runs, skipped
 

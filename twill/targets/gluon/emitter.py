@@ -13,8 +13,8 @@ from twill.ir.statements import (
     Pipelined,
     walk,
 )
-from twill.targets.cuda.elements import variable
 from twill.targets.cuda.expressions import atom, plus, times
+from twill.targets.cuda.registers.elements import variable
 from twill.targets.gluon.scope import (
     File,
     Scope,

@@ -9,8 +9,8 @@ from twill.ir.statements import (
     MmaIssue,
 )
 from twill.ops.table import role
-from twill.targets.cuda.elements import variable
-from twill.targets.cuda.mma import accumulates
+from twill.targets.cuda.mmas.mma import accumulates
+from twill.targets.cuda.registers.elements import variable
 from twill.targets.gluon.emitter import Emitter
 from twill.targets.gluon.scope import (
     empty,

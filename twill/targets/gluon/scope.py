@@ -15,8 +15,8 @@ from twill.ir.loop import MemDesc, Op, Pointer, Slice, Tensor, Token, Type, Valu
 from twill.ir.operands import Iteration, Read, Register, Slot, TensorMemory, Write
 from twill.ir.program import Program
 from twill.ops.table import role
-from twill.targets.cuda.elements import variable
 from twill.targets.cuda.expressions import atom, bare, plus
+from twill.targets.cuda.registers.elements import variable
 from twill.targets.gluon.layouts import Layouts, bits, dtype
 from twill.targets.gluon.operations import expression, literal
 

@@ -44,9 +44,9 @@ from twill.ir.statements import (
     While,
     walk,
 )
-from twill.targets.cuda.elements import variable
 from twill.targets.cuda.emitter import indented
 from twill.targets.cuda.expressions import atom, literal, plus
+from twill.targets.cuda.registers.elements import variable
 from twill.targets.gluon.emitter import Emitter
 from twill.targets.gluon.mma import as_tokens, issue, wait
 from twill.targets.gluon.scope import (

@@ -5,8 +5,8 @@
 
 from twill.ir.program import Program
 from twill.targets.cuda import kernel
-from twill.targets.cuda.fragments import layout, moves, rows_by_warpgroup, scratch
-from twill.targets.cuda.tensor_memory import leaves
+from twill.targets.cuda.mmas.tensor_memory import leaves
+from twill.targets.cuda.registers.fragments import layout, moves, rows_by_warpgroup, scratch
 from twill.targets.hopper.kept_operands import kept
 from twill.targets.hopper.mma_waits import crossing, pending, straight, with_waits
 from twill.targets.hopper.scheduling_fences import fenced

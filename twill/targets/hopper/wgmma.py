@@ -15,17 +15,17 @@ from twill.ir.program import Program
 from twill.ir.statements import Compute, InitializeCarried, MmaIssue, walk
 from twill.ops.table import named, role
 from twill.ops.values import element
-from twill.targets.cuda import warp_mma
-from twill.targets.cuda.elements import refuse, variable, written
 from twill.targets.cuda.emitter import Emitter
 from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.fragments import Fragment, layout
-from twill.targets.cuda.linear_tiles import literal
-from twill.targets.cuda.mma import accumulates, advance, major
+from twill.targets.cuda.mmas import warp_mma
+from twill.targets.cuda.mmas.mma import accumulates, advance, major
 from twill.targets.cuda.operations import execute
-from twill.targets.cuda.register_tiles import BITS, declaration, packed
+from twill.targets.cuda.registers.elements import refuse, variable, written
+from twill.targets.cuda.registers.fragments import Fragment, layout
+from twill.targets.cuda.registers.linear_tiles import literal
+from twill.targets.cuda.registers.register_tiles import BITS, declaration, packed
 from twill.targets.cuda.scope import Form, Scope
-from twill.targets.cuda.shared_tiles import Shared
+from twill.targets.cuda.shared.shared_tiles import Shared
 
 NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f32": "tf32"}
 """Operand types in the names of the runtime functions."""

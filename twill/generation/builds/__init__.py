@@ -1,0 +1,1 @@
+"""Kernels as nvcc builds them, and others where ptxas spills or serializes."""

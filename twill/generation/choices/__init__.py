@@ -1,0 +1,1 @@
+"""What a kernel may have, where the user leaves that open."""

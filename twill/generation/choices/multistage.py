@@ -1,0 +1,343 @@
+"""Whether the group that computes loads too, where the user leaves that open.
+
+Takes the attempt that is best with a group that loads, and a function that lowers its loops without one
+(`warp.multistage`); gives the one that an SM is predicted to be done with sooner. Loads that other warps
+issue cost a thread block warps, registers and waits; loads that the group itself issues, some of its time.
+
+A kernel that is written for one or two warps has them in this form alone: beside a group that loads, and
+where MMAs are those of a warpgroup, a group that computes is one, and what each warp does for itself
+(control, addresses, vectors) is done two or four times. (On an H200 beside a group of four warps: fla's
+chunk_gla_fwd_A_kernel_intra_sub_inter, one warp, 0.186 to 0.131 ms; chunk_gla_bwd_kernel_intra, two, 3.38 to
+1.50 ms; Triton's first tutorial in tiles of 64 x 32, two, 2.82 to 2.72 ms.)
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from twill import whatif
+from twill.diagnostics import TwillError
+from twill.generation.attempts import (
+    Attempt,
+    computing,
+    divided_in_vain,
+    for_one_group,
+    mmas_of_warps_alone,
+    passes_for_nothing,
+    short_loops,
+    walks,
+)
+from twill.generation.choices.persistence import SHORT
+from twill.generation.choices.stated import Stated
+from twill.generation.loop_nest import FEWEST, NoScheduleError
+from twill.inputs import Case
+from twill.ir.problem import Problem
+from twill.ir.program import WarpProgram
+from twill.ir.statements import Pipelined, through_registers, walk
+from twill.modulo.bounds import bounds
+from twill.ops.table import names
+from twill.simulate.passing import passing
+from twill.simulate.predict import block_time, busy, from_l2, shared, time_of_sm
+from twill.targets import target
+from twill.warp.channels import constant_trips
+from twill.warp.copies import with_copies
+from twill.warp.dataflow import read
+from twill.warp.residency import of_programs
+from twill.warp.skipped import flagged, skipped
+from twill.warp.tasks import Scheduled
+
+CLEARLY = 1.04
+"""How many times as long a kernel with a group that loads has to take. (On an H200, predicted and measured:
+vLLM's maxsim 1.38 and 1.28, Mamba's _chunk_scan_bwd_dcb_kernel in tiles of 64 x 32 1.25 and 1.45, fla's
+chunk_gla_fwd_A_kernel_intra_sub_inter 1.05 and 1.30; Mamba's _bmm_chunk_bwd_kernel 1.00 and 1.11, vLLM's AWQ
+product with 16 rows 1.00 and 1.06, Mamba's _chunk_state_bwd_dx_kernel 1.00 and 0.97.)"""
+
+RESERVE = 1.02
+"""How many times as long an iteration takes in the form with a group that loads, at least, were no unit ever
+busy, where both forms are predicted to keep one busy. (On an H200, kernels with MMAs of warps, this ratio and
+the gain without that group: aiter's split-K product of 16 rows 1.03 and 1.43, Triton's twelfth tutorial with
+16 rows 1.09 and 1.04, fla's sparse attention's top-k 1.47 and 1.07; two that it makes no difference to, of
+1.00, are as fast as Triton's with that group.)"""
+
+RARELY = 0.5
+"""Part of the iterations that take a branch which a number in memory decides, for each of them: a kernel has
+such a branch around all MMAs of a loop because many do not (estimate: block masks of sparse attention)."""
+
+TIGHT = 2
+"""How many times the registers of a thread the tiles of few warps may take in a schedule, where they have
+none otherwise: schedules count registers before ptxas does, which often takes fewer. (fla's
+chunk_gdn2_fwd_kernel_inter_solve_fused on an H200, written for one warp: 0.127 ms with 392 bytes of stack,
+0.169 with four warps and none.)"""
+GAINED = 1.2
+"""How many times as long the form of warpgroups has to take beside one that may spill (estimate)."""
+
+WRITTEN, ALONE = "the kernel is written for", "hold no copies of its accumulators"
+"""Why a thread block has less than a warpgroup."""
+
+ALL_MMAS = frozenset(names("dot", "wgmma", "tensor_memory_mma"))
+"""Operations, of warps too."""
+
+Lowering = Callable[[Sequence[Case]], Attempt]
+"""Lowers loops so that the group that computes loads too. Raises TwillError."""
+
+
+def multistage(
+    first: Attempt,
+    attempt: Lowering,
+    stated: Stated | None = None,
+) -> Attempt:
+    """The attempt, or the one whose group that computes loads too, with a note that has both predictions; of
+    loops with the warps that they are written for always the latter, where it can be lowered; of those of
+    warps that hold no copies, where it is predicted to be faster."""
+    machine = first.loops[0].machine
+    if machine.residency is None or target(machine.arch).completion != "commit group" or walks(first):
+        return first
+    best = _written_or_wide(first, attempt, stated)
+    return (stated and _faster_alone(best, stated.without_copies(), attempt)) or best
+
+
+def _written_or_wide(first: Attempt, attempt: Lowering, stated: Stated | None) -> Attempt:
+    """With the warps that a kernel is written for, where these are less than a warpgroup and it can be
+    lowered, else with warpgroups."""
+    written = stated.as_written() if stated else ()
+    other = _narrow(written, attempt, WRITTEN) if written else None
+    if other and not _waits_longer(other, first):
+        return other
+    best = _of_warpgroups(first, attempt, stated)
+    tight = _narrow(_tight(written), attempt, WRITTEN) if written and not other else None
+    if tight is None or _waits_longer(tight, first) or GAINED * tight.of_sm() > best.of_sm():
+        return best
+    return tight
+
+
+def _faster_alone(best: Attempt, alone: Iterator[tuple[Case, ...]], attempt: Lowering) -> Attempt | None:
+    """The kernel with the fewest warps with which it can be lowered, where it is predicted to be clearly
+    faster: its MMAs are computed once, and an SM has more of its thread blocks."""
+    few = next(filter(None, (_narrow(loops, attempt, ALONE) for loops in alone)), None)
+    if few is None or _waits_longer(few, best):
+        return None
+    trips = short_loops(best) or _once(best)
+    copies = best.program.launch.threads / few.program.launch.threads
+    return few if CLEARLY * _time_alone(few, trips, copies) < _time(best, trips) else None
+
+
+def _time_alone(few: Attempt, trips: Mapping[int, int], copies: float) -> float:
+    """`_time` of a kernel whose loops have the costs of so many times the warps, which keep units busy."""
+    least = sum(trips.get(loop.loop.op.index, 1) * busy(loop) for loop in few.loops) / copies
+    whole = block_time(few.program, few.loops, trips) if trips else few.cycles()
+    return max(least, whole / few.program.resident_blocks)
+
+
+def _tight(written: Sequence[Case]) -> Sequence[Case]:
+    """The loops as if a thread had more registers."""
+    return tuple(replace(case, problem=whatif.spilling(case.problem, TIGHT)) for case in written)
+
+
+def _of_warpgroups(first: Attempt, attempt: Lowering, stated: Stated | None) -> Attempt:
+    """The attempt, or the one whose group that computes loads too."""
+    other = _loading(first, attempt, stated)
+    if other is None:
+        return first
+    trips = short_loops(first)
+    if not trips and (once := _once(first)) and other.of_sm() <= CLEARLY * first.of_sm():
+        trips = once
+    before, after = _time(first, trips), _time(other, trips)
+    clearly, queued = before >= CLEARLY * after, _waits_less(first, other, trips)
+    if not clearly and not queued and not _more_in_reserve(first, other, trips):
+        return first
+    what = (
+        f"a thread block of {' and '.join(map(str, trips.values()))} iterations" if trips else "an iteration"
+    )
+    cycles = f"every {after:.0f} cycles predicted, {before:.0f} otherwise"
+    if not trips and _rare(other):
+        cycles += f"; {RARELY:.0%} of the iterations are taken to need their MMAs"
+    if not clearly and queued:
+        before, after = _in_queue(first, trips), _in_queue(other, trips)
+        cycles += f"; {after:.0f} and {before:.0f} with thread blocks that wait for the busiest unit"
+    elif not clearly:
+        cycles += f"; {_of_blocks(other):.0f} and {_of_blocks(first):.0f} without units that are always busy"
+    note = f"the group that computes loads too: {what} {cycles}"
+    return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
+
+
+def _once(first: Attempt) -> dict[int, int]:
+    """The iterations of each loop, by its operation, where one is known to run once (`SHORT` of those of
+    which nothing is known); else none. Between such a loop and the next one a thread block waits for what
+    fills both, which an iteration of each does not show and other thread blocks hide."""
+    code = read(first.program.module, first.program.function)
+    known = {one.loop.op.index: constant_trips(code, one.loop) for one in first.loops}
+    if len(known) == 1 or 1 not in known.values():
+        return {}
+    return {loop: count or SHORT for loop, count in known.items()}
+
+
+def _loading(first: Attempt, attempt: Lowering, stated: Stated | None) -> Attempt | None:
+    """The kernel whose group that computes loads too: with the schedules that there are, or, where several
+    groups compute, with those of one, if they divide their work in vain, pass tiles beside MMAs of warps
+    alone or in thread blocks that wait for each other, or threads copy what pages or rows are numbers of (a
+    group that copies has four warps that TMA would not need), or where flags in memory say which iterations
+    need their MMAs (with more warps where their tiles take more registers than a thread has). None where it
+    can not be lowered so."""
+    machine = first.loops[0].machine
+    try:
+        return attempt(first.cases)
+    except TwillError:
+        if computing(first) < FEWEST or not machine.residency:
+            return None
+    vain = divided_in_vain(first, machine.residency) or passes_for_nothing(first) or _waits_in_queue(first)
+    rare = any(flagged(first.program, loop.loop.op.index) for loop in first.loops)
+    if not (vain or rare or _looks_up(first)):
+        return None
+    one_group = for_one_group(first, stated)
+    alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in one_group)
+    try:
+        return attempt(tuple(alone))
+    except NoScheduleError:
+        return _lowered(stated.wide(), attempt) if rare and stated else None
+    except TwillError:
+        return None
+
+
+def _lowered(cases: tuple[Case, ...], attempt: Lowering) -> Attempt | None:
+    try:
+        return attempt(cases) if cases else None
+    except TwillError:
+        return None
+
+
+def _looks_up(first: Attempt) -> bool:
+    code = with_copies(read(first.program.module, first.program.function), first.loops)
+    return bool(code.reloaded)
+
+
+def _more_in_reserve(first: Attempt, other: Attempt, trips: Mapping[int, int]) -> bool:
+    """Whether both forms keep a unit busy by their predictions, and thread blocks that load for themselves
+    would clearly do so even if all took longer: MMAs of warps, which each warp waits for, and loads through
+    registers, which it waits for too. (MMAs of a warpgroup, and copies of other warps, run beside what a
+    group computes, so that it waits less. A product of strided matrices on an H200, all of whose tiles pass
+    through registers in 2 bytes: 0.277 ms with five thread blocks of one group, 0.339 with three of two;
+    vLLM's fused LoRA 0.075 and 0.107.)"""
+    if trips or recurrent(first) or not (mmas_of_warps_alone(first) or _busy_by_loads(first)):
+        return False
+    return other.of_sm() <= first.of_sm() and RESERVE * _of_blocks(other) <= _of_blocks(first)
+
+
+def _waits_less(first: Attempt, other: Attempt, trips: Mapping[int, int]) -> bool:
+    """Whether an SM is predicted to be clearly sooner done with thread blocks that load for themselves though
+    the same unit sets the pace of both forms: more of them, or shorter ones, keep it busy more of the time.
+    What L2 gives an SM is such a unit, too: where it sets the pace, thread blocks hardly make a difference.
+    (On an H200, predicted, predicted by the busiest unit alone, predicted without L2, and measured: GPTQ's
+    product of TGI, four thread blocks for two, 1.07, 1.00, 1.07, 1.06; fla's chunk_gla_fwd_kernel_o of
+    float32, nine for four, predicted with seven, 1.05, 1.02, 1.09, 1.25; fla's chunk_fwd_o, three for two,
+    1.03, 1.00, 1.06, 0.96; its chunk_fwd_h, four for three, 1.01, 1.00, 1.01, 0.90. Predicted and measured
+    otherwise: its prepare_wy_repr_bwd_kernel 1.05 and 1.00, chunk_bwd_kernel_dqkwg 1.00 and 1.04. Not seen:
+    what stands behind a loop. AITER's fp8 product that stores to two arrays has the loop of DeepSeek's, both
+    are predicted 0.94, and measured 1.12 and 0.96.) Not for a thread block that has an SM for itself: what it
+    waits for, tiles in flight may hide (`twill.generation.choices.persistence`). vLLM's fused MoE in two for
+    one, 1.11 predicted, takes 1.5 times as long as made persistent."""
+    if _rare(other) or (not trips and recurrent(first)) or first.program.resident_blocks == 1:
+        return False
+    return _in_queue(first, trips) >= CLEARLY * _in_queue(other, trips)
+
+
+def _in_queue(one: Attempt, trips: Mapping[int, int]) -> float:
+    """Predicted machine cycles of an SM for a thread block, or for an iteration of each loop, where blocks
+    wait for the busiest unit or for L2."""
+    return time_of_sm(
+        one.program, one.loops, trips, one.intervals, needs=lambda it: max(busy(it), from_l2(it))
+    )
+
+
+def _waits_in_queue(first: Attempt) -> bool:
+    """Whether thread blocks that share an SM, and whose groups pass tiles to each other, are predicted to
+    leave it waiting: by themselves they take at least as long as its busiest unit needs, so that each waits
+    for the other at times. More blocks of one group take less by themselves, and pass nothing. (On an H200,
+    torchao's product of 4-bit weights, in five thread blocks of one group for two of two that compute:
+    predicted 1.17, measured 1.36; without a queue 1.07, too little for `divided_in_vain`.)"""
+    blocks, needed = first.program.resident_blocks, shared(first.loops, list(map(busy, first.loops)))
+    return blocks > 1 and _of_blocks(first) >= needed and bool(passing(first.program, first.loops))
+
+
+def _busy_by_loads(one: Attempt) -> bool:
+    """Whether loads through registers take part in keeping a unit always busy."""
+    passing = any(through_registers(group.body) for group in one.program.groups)
+    return passing and one.of_sm() > _of_blocks(one)
+
+
+def _waits_longer(other: Attempt, first: Attempt) -> bool:
+    """Whether an iteration that waits for the one before, rather than for units, takes clearly longer than in
+    the other form: what more thread blocks on an SM hide is nothing where a grid has few."""
+    return recurrent(first) and other.cycles() > CLEARLY * first.cycles()
+
+
+def recurrent(one: Attempt) -> bool:
+    """Whether iterations of a loop that is not known to be short wait for each other longer than for any
+    unit, through MMAs of which one needs the result of another. Such a loop walks along what other kernels
+    divide among thread blocks (a sequence, whose state it carries), so that a grid has few of these. (On an
+    H200, fla's chunk_delta_rule_fwd_h with unequal sequences: five thread blocks of 64 threads on an SM,
+    predicted 1.06 times as fast as two of 256, which take 0.62 of the time for an iteration, are 0.68 times
+    as fast.) Not a loop that begins or ends where the index of its program says: thread blocks divide what it
+    walks along among each other, so that there are more of them the longer that is. (On an H200, fla's
+    parallel_path_fwd_kernel: two thread blocks that load for themselves, predicted 1.13 times as fast as one
+    with a group that loads, 0.362 and 0.451 ms, are 1.25 times as fast.)"""
+    code = read(one.program.module, one.program.function)
+    return not short_loops(one) and any(
+        _through_mmas(loop.problem) and not of_programs(code, loop.loop.op.operands[:3], loaded=False)
+        for loop in one.loops
+    )
+
+
+def _through_mmas(problem: Problem) -> bool:
+    """(The accumulator of attention is rescaled for one MMA: many blocks have such loops.)"""
+    limits = bounds(problem)
+    passed = (problem.operation(op).name for op in limits.recurrence.ops)
+    several = sum(name in ALL_MMAS for name in passed) > 1
+    return several and limits.recurrence.value > limits.resource.value
+
+
+def _of_blocks(one: Attempt) -> float:
+    """Predicted machine cycles of an SM for an iteration of each loop, were no unit ever busy."""
+    return one.cycles() / one.program.resident_blocks
+
+
+def _narrow(written: Sequence[Case], attempt: Lowering, why: str) -> Attempt | None:
+    """The kernel with less than a warpgroup; None where it can not be lowered so."""
+    try:
+        other = attempt(written)
+    except TwillError:
+        return None
+    threads = other.program.launch.threads
+    note = f"the group that computes loads too, with the {threads} threads that {why}"
+    return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
+
+
+def _time(one: Attempt, trips: Mapping[int, int]) -> float:
+    """Predicted machine cycles of an SM for a thread block whose loops have so many iterations, until a unit
+    is always busy; for an iteration of each loop where these are not known, or not few, of a thread block
+    that has an SM for itself where iterations wait for each other."""
+    if not trips:
+        return one.cycles() if recurrent(one) else _of_taken(one)
+    least = sum(trips[loop.loop.op.index] * busy(loop) for loop in one.loops)
+    return max(least, block_time(one.program, one.loops, trips) / one.program.resident_blocks)
+
+
+def _of_taken(one: Attempt) -> float:
+    """`Attempt.of_sm` where iterations that leave a branch out take no time; a form that executes them whole
+    takes as long for each."""
+    if not (rare := _rare(one)):
+        return one.of_sm()
+    return shared(one.loops, [_each(one, loop, loop.loop.op.index in rare) for loop in one.loops])
+
+
+def _rare(one: Attempt) -> frozenset[int]:
+    """The loops all of whose MMAs are in a branch that a number in memory decides, by operation."""
+    found = {it.op: skipped(one.program, it) for group in one.program.groups for it in _loops(group)}
+    return frozenset(op for op, branch in found.items() if branch and branch.from_memory)
+
+
+def _each(one: Attempt, loop: Scheduled, rare: bool) -> float:
+    whole = max(busy(loop), one.intervals[loop.loop.path] / one.program.resident_blocks)
+    return RARELY * whole if rare else whole
+
+
+def _loops(group: WarpProgram) -> Iterator[Pipelined]:
+    return (it for it in walk(group.body) if isinstance(it, Pipelined))

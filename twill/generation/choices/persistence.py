@@ -1,0 +1,203 @@
+"""Whether a kernel is made persistent where the user leaves that open.
+
+A thread block that walks over programs of the grid loads the next tile while it stores one, or alternates
+between several tiles (`warp.tiles_in_flight`). Thread blocks that share an SM instead hide each other's
+waits inside of loops, but they start together and have the same length: they fill their pipelines and store
+their tiles at the same time. On an H200 (8192 x 8192 x 4096, tiles of 128 x 128 x 64, medians of 9 in random
+order) two tiles in flight take 0.742 ms where two thread blocks take 0.838, and 0.407 where they take 0.438
+in fp8.
+"""
+
+from collections.abc import Sequence
+from operator import mul
+
+from twill.ir.loop import Function, Op, Tensor, shares
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import Pipelined, ProducerLoad, walk
+from twill.ops.table import role
+from twill.simulate.predict import of_sm, predict
+from twill.targets import target
+from twill.targets.cuda.loads.tiled_form import tiled_form
+from twill.warp import tiles_in_flight
+from twill.warp.channels import constant_trips
+from twill.warp.copies import with_copies
+from twill.warp.dataflow import Code, read
+from twill.warp.non_loop_code import closed
+from twill.warp.tasks import Scheduled
+
+SHORT = 8
+"""A loop of fewer iterations, where that is known, waits for its loads rather than for its operations, which
+more thread blocks hide better (chunks of linear attention with loops of two iterations: 0.112 ms persistent,
+0.108 with two thread blocks)."""
+
+CLEARLY = 1.02
+"""How many times as long a tile of TRIPS iterations takes in a grid, at least, where a kernel is made
+persistent. Longer loops gain less, and what ptxas makes of another program differs by as much: attention
+backward, 1.018 predicted, takes 27.7 million SM cycles persistent and 27.0 as a grid on an H200."""
+
+KEPT_UP = 1.02
+"""Simulated cycles of an iteration by scheduled ones, at most."""
+
+
+def open_to_it(made: Program, loops: Sequence[Scheduled]) -> bool:
+    """Whether the programs of a kernel's grid may follow one another in a thread block, and gain by it: none
+    waits for another one, and no loop is known to be short."""
+    code = read(made.module, made.function)
+    trips = [constant_trips(code, one.loop) for one in loops]
+    return (
+        target(loops[0].machine.arch).completion == "commit group"
+        and tiles_in_flight.tile_loop(code, loops) is None
+        and not _communicates(made.function)
+        and all(count is None or count >= SHORT for count in trips)
+    )
+
+
+def hidden_better(made: Program, loops: Sequence[Scheduled]) -> bool:
+    """Whether several thread blocks that share an SM hide what tiles in flight do not (see `faster`)."""
+    if made.resident_blocks == 1:
+        return False
+    copying = _through_registers(made, loops) or copies_late(made, loops)
+    return gathers(made, loops) or copying or not _keeps_up(made, loops)
+
+
+def _through_registers(made: Program, loops: Sequence[Scheduled]) -> bool:
+    """Whether threads load a tile through registers, each with as many accesses at a time as it has registers
+    for: tiles in flight share the threads of one thread block."""
+    return bool(with_copies(read(made.module, made.function), loops).through_registers)
+
+
+def copies_late(made: Program, loops: Sequence[Scheduled]) -> bool:
+    """Whether the threads that copy the tiles of a loop take longer than its schedule, and no launch has TMA
+    load them: tiles in flight share the threads of one thread block. (On an H200, a bf16 product in tiles of
+    128 x 128 x 32: 0.240 ms persistent, 0.209 not.)"""
+    form = tiled_form(made)
+    program = form.program if form else made
+    moving = [group for group in program.groups if group.only_moves and group.warps > 1]
+    inside = [(group, one) for group in moving for one in walk(group.body) if isinstance(one, Pipelined)]
+    of_path = {one.loop.path: one for one in loops}
+
+    def late(one: Scheduled, copies: int) -> bool:
+        return copies * one.machine.copies.pace > KEPT_UP * _scheduled(one)
+
+    return any(late(of_path[one.path], _copies(program, group, one)) for group, one in inside)
+
+
+def _copies(program: Program, group: WarpProgram, loop: Pipelined) -> int:
+    """Copies from global to shared memory of each thread of a group in an iteration."""
+    return sum(
+        -(-program.channel(one.channel).tensors[load.tensor].bytes // (load.vector * 32 * group.warps))
+        for one in loop.steady
+        if isinstance(one, ProducerLoad)
+        for load in one.loads
+        if load.vector
+    )
+
+
+def _communicates(function: Function) -> bool:
+    """Whether a program may wait for what another one writes: it uses the result of an atomic operation, or
+    loops for as long as a condition holds."""
+    ops = tuple(function.walk())
+    used = {value.id for op in ops for value in op.operands}
+    return any(
+        role(op) == "while"
+        or (role(op) in ("atomic", "atomic_exchange") and any(value.id in used for value in op.results))
+        for op in ops
+    )
+
+
+Lowered = tuple[Program, Sequence[Scheduled]]
+
+
+def faster(plain: Lowered, walking: Lowered) -> str | None:
+    """Why a kernel is made persistent, in words: the prediction; None where it is not predicted to be clearly
+    faster.
+
+    Nor where several thread blocks share an SM, and it would have fewer tiles at a time, which hide waits
+    that no prediction knows; fewer threads that copy tiles from places which are loaded (the tiles in flight
+    share those of one thread block); or arithmetic beside no MMA: tiles in flight alternate at the tensor
+    core, where thread blocks overlap the arithmetic of one with the MMAs of another. (On an H200, weights
+    unpacked from 4 bits: 0.424 ms persistent, 0.315 not; blocks of fp8 scaled in registers: 0.392 and 0.319.)
+
+    Programs that may return early are made persistent only where one thread block alone has an SM, and gets
+    several tiles in flight: a grid gives its programs to the SMs as these are done, a walk gives every SM as
+    many. (On an H200, fused MoE: 0.395 ms persistent, 0.478 not; one tile in flight in fp8: 0.455 and 0.444;
+    `bmm_chunk` of Mamba, whose SMs hold two thread blocks: 0.0346 and 0.0311.)
+    """
+    alone, persistent = _as_grid(*plain), _persistent(*walking)
+    blocks = plain[0].resident_blocks
+    fewer = walking[0].tiles_in_flight < blocks
+    uneven = kept_as_grid(*plain, blocks, walking[0].tiles_in_flight)
+    if CLEARLY * persistent >= alone or fewer or uneven or hidden_better(*plain):
+        return None
+    return (
+        f"made persistent: a tile of {tiles_in_flight.TRIPS} iterations every {persistent:.0f} cycles"
+        f" predicted, {alone:.0f} as a grid of programs (--no-persistent)"
+    )
+
+
+def as_busy(plain: Lowered, walking: Lowered) -> bool:
+    """Whether tiles are predicted to follow each other as fast as thread blocks that share an SM execute
+    their loops, were their begins and ends free. (Not so in gemlite's product with weights of 5 bits by 16
+    rows: 47195 cycles of a tile and 36864.)"""
+    return _persistent(*walking) <= KEPT_UP * tiles_in_flight.TRIPS * of_sm(*plain)
+
+
+def kept_as_grid(made: Program, loops: Sequence[Scheduled], blocks: int, tiles: int) -> bool:
+    """Whether a program may leave out a loop, and walking over programs does not make up for that: an SM
+    holds several thread blocks as it is, or has one tile in flight then."""
+    inside = {one.loop.op.index for one in loops}
+    branches = (op for op in made.function.walk() if role(op) == "if")
+    early = any(op.index in inside for branch in branches for op in branch.inner())
+    return early and (blocks > 1 or tiles == 1)
+
+
+def _persistent(made: Program, loops: Sequence[Scheduled]) -> float:
+    """Predicted machine cycles from tile to tile on an SM, for loops of TRIPS iterations. Where one tile is
+    in flight, nothing hides that its loops take longer than scheduled."""
+    tiles = made.tiles_in_flight
+    late = _late(made, loops) if tiles == 1 else 0.0
+    return tiles_in_flight.cycles(read(made.module, made.function), loops, tiles) + late
+
+
+def _as_grid(made: Program, loops: Sequence[Scheduled]) -> float:
+    """The same of thread blocks that share an SM: their begin and end overlap each other's, and nobody's
+    loop."""
+    busy = tiles_in_flight.busy(loops)
+    alone = tiles_in_flight.cycles(read(made.module, made.function), loops, 1) + _late(made, loops)
+    return busy + (alone - busy + loops[0].machine.loads.arrival) / made.resident_blocks
+
+
+def _late(made: Program, loops: Sequence[Scheduled]) -> float:
+    """Machine cycles by which TRIPS iterations of each loop, or their `shares` of these, take longer than
+    scheduled, as simulated."""
+    simulated = predict(made, loops).loops
+    over = [max(0.0, simulated[one.loop.path].interval - _scheduled(one)) for one in loops]
+    return tiles_in_flight.TRIPS * sum(map(mul, shares([one.loop for one in loops]), over))
+
+
+def _keeps_up(made: Program, loops: Sequence[Scheduled]) -> bool:
+    """Whether one tile alone keeps its loops at their intervals, as simulated."""
+    simulated = predict(made, loops).loops
+    return all(simulated[one.loop.path].interval <= KEPT_UP * _scheduled(one) for one in loops)
+
+
+def _scheduled(one: Scheduled) -> float:
+    """Machine cycles of an iteration of a loop by its schedule."""
+    return one.solution.interval * one.problem.resolution.cycles_per_unit
+
+
+def gathers(made: Program, loops: Sequence[Scheduled]) -> bool:
+    """Whether threads copy tiles from places that are loaded."""
+    code = with_copies(read(made.module, made.function), loops)
+    return bool(code.reloaded) or any(
+        role(op) == "pointer_load" and isinstance(op.result.type, Tensor) and _placed_by_load(code, one, op)
+        for one in loops
+        for op in one.loop.op.inner()
+    )
+
+
+def _placed_by_load(code: Code, one: Scheduled, load: Op) -> bool:
+    """Whether an iteration loads where a tile lies."""
+    behind = closed(code, load.operands[:1], ())
+    makers = (op for op in one.loop.op.inner() if role(op) == "pointer_load")
+    return any(value.id in behind for op in makers for value in op.results)

@@ -1,0 +1,1 @@
+"""How tiles go to global memory, and atomic operations."""

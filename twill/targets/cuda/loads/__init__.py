@@ -1,0 +1,1 @@
+"""How slots of channels and registers are filled from global memory."""

@@ -1,0 +1,1 @@
+"""Waits and positions of loops, and loops that are not scheduled."""

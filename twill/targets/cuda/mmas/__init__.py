@@ -1,0 +1,1 @@
+"""MMAs, their operands and accumulators."""

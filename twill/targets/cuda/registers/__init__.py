@@ -1,0 +1,1 @@
+"""Tiles and vectors in registers: which thread has which element."""

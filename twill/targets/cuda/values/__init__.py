@@ -1,0 +1,1 @@
+"""What is computed: scalars, elements of tiles, reductions and scans."""
