@@ -276,7 +276,8 @@ matmul_scaled_turned_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                     keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
-                        read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 2) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 / 128 * 8192 + ((i_ & 3) + ((i_ >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 4) & 3) * 16) % 8 * 128 + (((i_ >> 2) & 3) * 32) * 1 % 128)));
+                        read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 2) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 / 128 * 8192 + ((i_ & 3) + ((i_ >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 1) * 4 + ((thread.lane >> 4) & 1) * 9) * 128 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 4) & 3) * 16) % 8 * 128 + (((i_ >> 2) & 3) * 32) * 1 % 128)));
+                    exchange_neighbours(read_0, thread.lane & 16);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
                         shared_at<int8_t>(channel_local_alloc_23.slot(count_local_alloc_23) + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) / 128 * 16384 + swizzle<128>((((i_ >> 2) & 3) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) % 128)) = (true ? read_0[((i_ & 63))] : read_0[((i_ & 63))]);
@@ -293,7 +294,8 @@ matmul_scaled_turned_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                     keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
-                        read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 2) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 / 128 * 8192 + ((i_ & 3) + ((i_ >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 4) & 3) * 16) % 8 * 128 + (((i_ >> 2) & 3) * 32) * 1 % 128)));
+                        read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 2) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 / 128 * 8192 + ((i_ & 3) + ((i_ >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 1) * 4 + ((thread.lane >> 4) & 1) * 9) * 128 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 4) & 3) * 16) % 8 * 128 + (((i_ >> 2) & 3) * 32) * 1 % 128)));
+                    exchange_neighbours(read_0, thread.lane & 16);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
                         shared_at<int8_t>(channel_local_alloc_23.slot(count_local_alloc_23 + 1) + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) / 128 * 16384 + swizzle<128>((((i_ >> 2) & 3) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) % 128)) = (true ? read_0[((i_ & 63))] : read_0[((i_ & 63))]);
@@ -311,7 +313,8 @@ matmul_scaled_turned_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                         keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
-                            read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 2) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 / 128 * 8192 + ((i_ & 3) + ((i_ >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 4) & 3) * 16) % 8 * 128 + (((i_ >> 2) & 3) * 32) * 1 % 128)));
+                            read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 2) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 / 128 * 8192 + ((i_ & 3) + ((i_ >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 1) * 4 + ((thread.lane >> 4) & 1) * 9) * 128 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 4) & 3) * 16) % 8 * 128 + (((i_ >> 2) & 3) * 32) * 1 % 128)));
+                        exchange_neighbours(read_0, thread.lane & 16);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
                             shared_at<int8_t>(channel_local_alloc_23.slot(count_local_alloc_23 + i) + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) / 128 * 16384 + swizzle<128>((((i_ >> 2) & 3) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) % 128)) = (true ? read_0[((i_ & 63))] : read_0[((i_ & 63))]);
@@ -331,7 +334,8 @@ matmul_scaled_turned_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                         keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
-                            read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 2) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 / 128 * 8192 + ((i_ & 3) + ((i_ >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 4) & 3) * 16) % 8 * 128 + (((i_ >> 2) & 3) * 32) * 1 % 128)));
+                            read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 2) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 / 128 * 8192 + ((i_ & 3) + ((i_ >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 1) * 4 + ((thread.lane >> 4) & 1) * 9) * 128 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 4) & 3) * 16) % 8 * 128 + (((i_ >> 2) & 3) * 32) * 1 % 128)));
+                        exchange_neighbours(read_0, thread.lane & 16);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
                             shared_at<int8_t>(channel_local_alloc_23.slot(count_local_alloc_23 + i) + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) / 128 * 16384 + swizzle<128>((((i_ >> 2) & 3) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) % 128)) = (true ? read_0[((i_ & 63))] : read_0[((i_ & 63))]);
