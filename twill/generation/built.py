@@ -357,6 +357,7 @@ def _best_retry(
         if retry.replaces and any(not (built.said or built.made.replaced) for _, built in found):
             break
         limit = seconds * (FOUND if found else RETRIES)
+        limit = min(limit, FOUND * LONGEST) if found and retry.replaces else limit
         if retry.searches and clock.left(limit, began) <= 0:
             continue
         report(retry.what)
