@@ -56,8 +56,9 @@ def tried(
 
 
 def _few(shared: int = 0) -> Generated:
-    """A kernel with eight thread blocks of two warps on an SM, with `shared` bytes more of shared memory."""
-    made = _generated("pointers_two_warps")
+    """A kernel with eight thread blocks of two warps on an SM, two slots in each, with `shared` bytes more of
+    shared memory."""
+    made = _generated("pointers_two_warps", depths={"x_28_y_37": 2})
     launch = replace(made.program.launch, blocks=8, entry_registers=128)
     memory = replace(made.program.shared, bytes=made.program.shared.bytes + shared)
     return replace(made, program=replace(made.program, launch=launch, shared=memory))

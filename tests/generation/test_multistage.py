@@ -360,8 +360,9 @@ def _inputs(kernel: str) -> Inputs:
     return Inputs(str(Path("tests/kernels/ttgir") / f"{kernel}.sm90.ttgir"), arch="sm90", persistent=False)
 
 
-def _generated(kernel: str, wanted: bool | None = None) -> Generated:
-    options = GenerateOptions(check=False, lowering=Options(multistage=wanted))
+def _generated(kernel: str, wanted: bool | None = None, depths: Mapping[str, int] | None = None) -> Generated:
+    lowering = Options(multistage=wanted, depths=depths or {})
+    options = GenerateOptions(check=False, lowering=lowering)
     whole = replace(_inputs(kernel), subtile=1)
     made, *_ = candidates(whole, options, lambda name, event: None, solve=_kept(kernel))
     return made
