@@ -47,7 +47,7 @@ from twill.generation.loop_nest import FEWEST, LEAST, NoScheduleError
 from twill.generation.refusals import refusals
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
-from twill.ir.schedule import Result, Solution
+from twill.ir.schedule import WARPGROUP, Result, Solution
 from twill.ir.search import IN_FLIGHT, Options, Progress
 from twill.warp.plan import Draft, most_blocks
 from twill.warp.plan import Options as Lowering
@@ -320,11 +320,14 @@ def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated)
     """The persistent kernel, where that is open and predicted to be faster than as it is `written`, and than
     with a group that loads, where a thread block of that form has an SM for itself: tiles in flight hide what
     it waits for, as several thread blocks that load for themselves do. (On an H200, vLLM's fused MoE in fp8
-    in tiles of 64 x 128 x 128: three such thread blocks 0.452 ms, two tiles in flight 0.354.)"""
+    in tiles of 64 x 128 x 128: three such thread blocks 0.452 ms, two tiles in flight 0.354.) Not where a
+    kernel has the warps that it is written for, less than a warpgroup: others compute copies beside them.
+    (fla's gated delta rule of two warps: 0.99 of Triton's speed, and 0.75 with two tiles in flight.)"""
     from twill.generation.choices.persistence import as_busy, faster, hidden_better, open_to_it
 
     decided = inputs.persistent is not None or session.options.lowering.tiles is not None
-    apart = written.loading_apart
+    whole = all(group.warps >= WARPGROUP for group in written.program.groups if not group.only_moves)
+    apart = written.loading_apart if whole else None
     one = apart if apart and apart.program.resident_blocks == 1 else written
     plain = one.program, one.loops
     alone = most_blocks(session.options.lowering, written.loops[0].machine, written.program.function) == 1

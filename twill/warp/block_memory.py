@@ -222,7 +222,7 @@ def paced(paces: Sequence[Paced]) -> tuple[SharedMemoryPlan, int]:
     )
     best = min(hardly_fewer, key=lambda one: one.alone)
     if best.waits:
-        few = min(FEW, (best.blocks - 1) // 2)
+        few = min(FEW, best.blocks // 2)
         enough = (
             one
             for one in paces
