@@ -11,6 +11,7 @@ from tests.emulate.test_hazards import BARRIER, BOX, LOAD, ROLES, SOURCE, WAIT
 from tests.emulate.test_hazards import MAP as PARAMETER
 from twill.emulate import HazardError, Mapped, TensorMap
 from twill.emulate.faults import Fault
+from twill.emulate.opcodes.boxes import box
 from twill.emulate.tensormap import Raw, decode
 
 MAP = TensorMap(4096, "f16", (64, 32), (128,), (64, 32), 128)
@@ -73,3 +74,13 @@ def test_a_map_is_changed_once_its_loads_are_complete() -> None:
 def test_a_map_is_changed_while_a_load_by_it_is_under_way() -> None:
     with pytest.raises(HazardError, match="changed before the copy of line"):
         run(LOADED + CHANGED + WAIT)
+
+
+@pytest.mark.parametrize(("first", "good"), [(8, True), (-8, True), (1, False), (4, False)])
+def test_a_box_begins_at_a_multiple_of_sixteen_bytes(first: int, good: bool) -> None:
+    tensor = TensorMap(0, "f16", (64, 64), (128,), (16, 8))
+    if good:
+        assert box(tensor, (first, 0)).inner == 32
+        return
+    with pytest.raises(Fault, match="is no multiple of 8"):
+        box(tensor, (first, 0))

@@ -38,6 +38,7 @@ NUMBERS: dict[str, float] = {
     "which": 1,
     "taps": 2,
     "D": 48,
+    "done": 0,
     "first": 8,
     "heads": 1,
     "slope": 0.125,

@@ -35,6 +35,7 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
         "pages": 8,
         "E": 40,
         "D": 48,
+        "done": 0,
         "steps": 2,
         "heads": 1,
         "n": 5,

@@ -134,3 +134,17 @@ def test_a_remainder_stays_whole() -> None:
     values = {value.name: value for op in function.walk() for value in op.results}
     assert scalars.of(values["%r"]) == atom(Atom(values["%r"].id))
     assert scalars.of(values["%d"]) == scalars.of(values["%p"]) - scalars.of(values["%a"])
+
+
+def test_tiles_that_begin_where_tma_may_not_read_are_left_to_copies() -> None:
+    """From the second number of a row TMA reads nothing."""
+    found = _loads(program("pacing"))
+    assert found["%x_12"]
+    assert found["%acc_14"] is None
+
+
+def test_what_arguments_add_to_columns_is_a_multiple_of_sixteen_bytes() -> None:
+    made = program("distant")
+    found = {name: load for name, load in _loads(made).items() if load and load.aligned}
+    shown = {(name, _shown(made, one), many) for name, load in found.items() for one, many in load.aligned}
+    assert shown == {("%x_21", "(%first)", 8)}

@@ -43,6 +43,9 @@ _PADDED_LINE = 128
 SWIZZLES = (0, 32, 64, 128)
 """Bytes of a line of the pattern, by the number of .swizzle_mode."""
 
+_ALIGNMENT = 16
+"""Bytes of a line of a box in global memory begin at a multiple."""
+
 _LAYOUT = struct.Struct("<QBBBB5I4Q5H5B")
 BYTES = 128
 
@@ -78,8 +81,10 @@ class TensorMap:
 
     @property
     def step(self) -> int:
-        """What the first coordinate of a box is a multiple of."""
-        return _PADDED_LINE if self.type == PADDED else 1
+        """What the first coordinate of a box is a multiple of: from elsewhere a copy is an illegal
+        instruction (an H200; triton-lang/triton, issue 7385)."""
+        size = dict(TYPES)[self.type]
+        return _PADDED_LINE if self.type == PADDED else max(1, _ALIGNMENT // size) if size else 1
 
     @property
     def box_bytes(self) -> int:

@@ -390,7 +390,7 @@ extern "C" int
 distant_launch(__half* a, __half* b, float* c, int64_t first, int32_t stride, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
     CUtensorMap map_x_21;
     CUtensorMap map_y_24;
-    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(stride) > 0 && (int64_t(stride)) % 8 == 0 && int64_t(first) >= 0 && int64_t(first) < 1073741824 && reinterpret_cast<uintptr_t>(b) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 8 == 0;
+    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(stride) > 0 && (int64_t(stride)) % 8 == 0 && (int64_t(first)) % 8 == 0 && int64_t(first) >= 0 && int64_t(first) < 1073741824 && reinterpret_cast<uintptr_t>(b) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 8 == 0;
     by_tma = by_tma && !tensor_map<3>(&map_x_21, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(2147483648), uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(stride)) * 2), uint64_t((65536) * 2)}, {64, 64, 1});
     by_tma = by_tma && !tensor_map<2>(&map_y_24, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 2)}, {64, 64});
     if (by_tma) {

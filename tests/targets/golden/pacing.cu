@@ -10,24 +10,118 @@
 TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
-__global__ void __maxnreg__(64)
-pacing_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, const __grid_constant__ CUtensorMap map_acc_14, __half* a, __half* b, float* weights, float* c, int32_t M, int32_t N, int32_t K) {
+__global__ void __launch_bounds__(256, 4)
+pacing_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, __half* a, __half* b, float* weights, float* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<2, 16384> channel_x_12_acc_14{memory, memory + 34816};
+    const Channel<2, 16384, Filling::cp_async> channel_x_12_acc_14{memory, memory + 34816};
     const Channel<2, 1024, Filling::cp_async> channel_acc_18{memory + 32768, memory + 34848};
     if (threadIdx.x == 0) {
-        channel_x_12_acc_14.init(1, 4);
-        channel_acc_18.init(1, 4);
+        channel_x_12_acc_14.init(4, 4);
+        channel_acc_18.init(4, 4);
         mbarrier_init_fence();
         tma_prefetch(&map_x_12);
-        tma_prefetch(&map_acc_14);
     }
     __syncthreads();
 
     if (warp_index() < 4) {
-        // ---- group 1: 4 warps
+        registers_decrease<48>();
+        // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
+        uint32_t count_x_12_acc_14 = 0;
+        uint32_t count_acc_18 = 0;
+        int32_t trips_0 = 0;
+        __half* addptr_17;
+        float* addptr_28;
+        int32_t muli_1;
+        int32_t muli_12;
+        int64_t twill_step0_0_before;
+        int64_t twill_step0_1_before;
+        // addptr.28 (tests/kernels/ttgir/pacing.sm90.ttgir:54:11)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 64;
+            const int32_t get_program_id_11_ = int32_t(blockIdx.y);
+            muli_12 = get_program_id_11_ * 64;
+            addptr_17 = b + 1;
+            addptr_28 = weights + 1;
+        }
+        twill_step0_0_before = int64_t(0);
+        twill_step0_1_before = int64_t(0);
+        trips_0 = max(0, (K + 63) / 64);
+        {
+            // pacing/for.0: 1 stages, an iteration every 1014 cycles
+            const int32_t n = trips_0;
+            int32_t kept_x_12_corner0;
+            {
+                kept_x_12_corner0 = int32_t(muli_1);
+            }
+            keep(kept_x_12_corner0);
+            for (int32_t i = 0; i < n; ++i) {
+                // cycle 0, stage 0: copy x_12_acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:68:17)
+                channel_x_12_acc_14.producer_acquire(count_x_12_acc_14 + i);
+                if (thread.leader) {
+                    mbarrier_expect(channel_x_12_acc_14.full(count_x_12_acc_14 + i), 8192);
+                    {
+                        tma_load(channel_x_12_acc_14.slot(count_x_12_acc_14 + i), &map_x_12, channel_x_12_acc_14.full(count_x_12_acc_14 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_12_corner0));
+                    }
+                }
+                {
+                    const uint32_t to_ = channel_x_12_acc_14.slot(count_x_12_acc_14 + i) + 8192;
+                    [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
+                    __half* from0_ = addptr_17 + int32_t(int32_t((thread.lane % 32) * 2)) + int64_t(twill_step0_0_before);
+                    #pragma unroll 1
+                    for (uint32_t b_ = 0; b_ < 16; b_ += 8) {
+                        uint32_t read_[8][2];
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 8; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_12) * uint32_t(K))));
+                            read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_12) * uint32_t(K))) + 1);
+                        }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 8; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
+                        }
+                    }
+                }
+                cp_async_arrive_behind_writes(channel_x_12_acc_14.full(count_x_12_acc_14 + i));
+                // cycle 0, stage 0: load.acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:87:165)
+                {
+                    const int32_t divsi_39_ = (i * 64) / 64;
+                    const int32_t remsi_40_ = divsi_39_ % 2;
+                    const bool cmpi_41_ = remsi_40_ == 1;
+                    const int64_t twill_step0_0_1_ = wrap_add(twill_step0_0_before, int64_t(64));
+                    const int64_t twill_step0_0_2_ = cmpi_41_ ? twill_step0_0_1_ : twill_step0_0_before;
+                    twill_step0_0_before = twill_step0_0_2_;
+                }
+                // cycle 94, stage 0: copy acc_18 (tests/kernels/ttgir/pacing.sm90.ttgir:72:17)
+                channel_acc_18.producer_acquire(count_acc_18 + i);
+                {
+                    float* const twill_step0_1_now_ = addptr_28 + twill_step0_1_before;
+                    if (thread.leader) cp_async<4>(channel_acc_18.slot(count_acc_18 + i), twill_step0_1_now_);
+                }
+                channel_acc_18.producer_commit(count_acc_18 + i);
+                // cycle 94, stage 0: load.acc_18 (tests/kernels/ttgir/pacing.sm90.ttgir:87:550)
+                {
+                    const int32_t divsi_39_ = (i * 64) / 64;
+                    const int32_t remsi_40_ = divsi_39_ % 2;
+                    const bool cmpi_41_ = remsi_40_ == 1;
+                    const int64_t twill_step0_1_1_ = wrap_add(twill_step0_1_before, int64_t(2));
+                    const int64_t twill_step0_1_3_ = wrap_add(twill_step0_1_before, int64_t(-1));
+                    const int64_t twill_step0_1_4_ = cmpi_41_ ? twill_step0_1_1_ : twill_step0_1_3_;
+                    twill_step0_1_before = twill_step0_1_4_;
+                }
+            }
+        }
+        count_x_12_acc_14 += trips_0;
+        count_acc_18 += trips_0;
+    }
+    if (warp_index() - 4 < 4) {
+        registers_increase<80>();
+        // ---- group 1: 4 warps
+        ThreadCoordinates thread(4);
         uint32_t count_x_12_acc_14 = 0;
         uint32_t count_acc_18 = 0;
         int32_t trips_0 = 0;
@@ -51,6 +145,7 @@ pacing_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, const __grid_con
             const int32_t n = trips_0;
             for (int32_t i = 0; i < n; ++i) {
                 channel_x_12_acc_14.consumer_wait(count_x_12_acc_14 + i);
+                fence_async_shared();
                 // cycle 125, stage 0: dot.acc_17 (tests/kernels/ttgir/pacing.sm90.ttgir:71:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_12_acc_14.slot(count_x_12_acc_14 + i) + 8192);
@@ -98,86 +193,6 @@ pacing_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, const __grid_con
                 #pragma unroll
                 for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_12 + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
             }
-        }
-    }
-    if (warp_index() - 4 < 4) {
-        if (warp_index() - 4 < 1) {
-            // ---- group 0: 1 warps
-            ThreadCoordinates thread(4);
-            uint32_t count_x_12_acc_14 = 0;
-            uint32_t count_acc_18 = 0;
-            int32_t trips_0 = 0;
-            float* addptr_28;
-            int32_t muli_1;
-            int32_t muli_12;
-            int64_t twill_step0_0_before;
-            int64_t twill_step0_1_before;
-            // addptr.28 (tests/kernels/ttgir/pacing.sm90.ttgir:54:11)
-            {
-                const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                muli_1 = get_program_id_0_ * 64;
-                const int32_t get_program_id_11_ = int32_t(blockIdx.y);
-                muli_12 = get_program_id_11_ * 64;
-                addptr_28 = weights + 1;
-            }
-            twill_step0_0_before = int64_t(0);
-            twill_step0_1_before = int64_t(0);
-            trips_0 = max(0, (K + 63) / 64);
-            {
-                // pacing/for.0: 1 stages, an iteration every 1014 cycles
-                const int32_t n = trips_0;
-                int32_t kept_x_12_corner0;
-                {
-                    kept_x_12_corner0 = int32_t(muli_1);
-                }
-                keep(kept_x_12_corner0);
-                int32_t kept_acc_14_corner0;
-                {
-                    kept_acc_14_corner0 = int32_t(muli_12);
-                }
-                keep(kept_acc_14_corner0);
-                for (int32_t i = 0; i < n; ++i) {
-                    // cycle 0, stage 0: load x_12_acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:68:17)
-                    channel_x_12_acc_14.producer_acquire(count_x_12_acc_14 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_12_acc_14.full(count_x_12_acc_14 + i), 16384);
-                        {
-                            tma_load(channel_x_12_acc_14.slot(count_x_12_acc_14 + i), &map_x_12, channel_x_12_acc_14.full(count_x_12_acc_14 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_12_corner0));
-                        }
-                        {
-                            tma_load(channel_x_12_acc_14.slot(count_x_12_acc_14 + i) + 8192, &map_acc_14, channel_x_12_acc_14.full(count_x_12_acc_14 + i), int32_t(1 + int32_t(twill_step0_0_before)), int32_t(kept_acc_14_corner0));
-                        }
-                    }
-                    // cycle 0, stage 0: load.acc_14 (tests/kernels/ttgir/pacing.sm90.ttgir:87:165)
-                    {
-                        const int32_t divsi_39_ = (i * 64) / 64;
-                        const int32_t remsi_40_ = divsi_39_ % 2;
-                        const bool cmpi_41_ = remsi_40_ == 1;
-                        const int64_t twill_step0_0_1_ = wrap_add(twill_step0_0_before, int64_t(64));
-                        const int64_t twill_step0_0_2_ = cmpi_41_ ? twill_step0_0_1_ : twill_step0_0_before;
-                        twill_step0_0_before = twill_step0_0_2_;
-                    }
-                    // cycle 94, stage 0: copy acc_18 (tests/kernels/ttgir/pacing.sm90.ttgir:72:17)
-                    channel_acc_18.producer_acquire(count_acc_18 + i);
-                    {
-                        float* const twill_step0_1_now_ = addptr_28 + twill_step0_1_before;
-                        if (thread.leader) cp_async<4>(channel_acc_18.slot(count_acc_18 + i), twill_step0_1_now_);
-                    }
-                    channel_acc_18.producer_commit(count_acc_18 + i);
-                    // cycle 94, stage 0: load.acc_18 (tests/kernels/ttgir/pacing.sm90.ttgir:87:550)
-                    {
-                        const int32_t divsi_39_ = (i * 64) / 64;
-                        const int32_t remsi_40_ = divsi_39_ % 2;
-                        const bool cmpi_41_ = remsi_40_ == 1;
-                        const int64_t twill_step0_1_1_ = wrap_add(twill_step0_1_before, int64_t(2));
-                        const int64_t twill_step0_1_3_ = wrap_add(twill_step0_1_before, int64_t(-1));
-                        const int64_t twill_step0_1_4_ = cmpi_41_ ? twill_step0_1_1_ : twill_step0_1_3_;
-                        twill_step0_1_before = twill_step0_1_4_;
-                    }
-                }
-            }
-            count_x_12_acc_14 += trips_0;
-            count_acc_18 += trips_0;
         }
     }
 }
@@ -382,13 +397,11 @@ pacing_kernel(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t
 extern "C" int
 pacing_launch(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
     CUtensorMap map_x_12;
-    CUtensorMap map_acc_14;
-    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 8 == 0 && reinterpret_cast<uintptr_t>(b) % 16 == 0;
+    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 8 == 0;
     by_tma = by_tma && !tensor_map<2>(&map_x_12, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 2)}, {64, 64});
-    by_tma = by_tma && !tensor_map<2>(&map_acc_14, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 2)}, {64, 64});
     if (by_tma) {
         if (const cudaError_t status = allow_shared_memory<pacing_tma_kernel>(35904)) return status;
-        pacing_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 160, 35904, stream>>>(map_x_12, map_acc_14, a, b, weights, c, M, N, K);
+        pacing_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 35904, stream>>>(map_x_12, a, b, weights, c, M, N, K);
         return cudaGetLastError();
     }
     if (const cudaError_t status = allow_shared_memory<pacing_kernel>(35904)) return status;

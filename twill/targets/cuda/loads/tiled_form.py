@@ -27,17 +27,13 @@ from twill.ir.statements import (
     with_inner,
 )
 from twill.ops.table import role
-from twill.targets.cuda.loads.tiled_loads import TiledLoad, tiled
+from twill.targets.cuda.loads.tiled_loads import ALIGNMENT, TiledLoad, tiled
 from twill.targets.cuda.names import c_name, tensor_map
 from twill.targets.cuda.values.polynomials import Polynomial, text
 from twill.warp.channels import LOADED
 from twill.warp.dataflow import Code, cheap, cone, read
 from twill.warp.dead_code import without_dead_code
 from twill.warp.thread_block import ONE_WARP, first_warp, variables, without_copies
-
-ALIGNMENT = 16
-"""Of what a tensor map describes, in bytes (CUDA driver API, cuTensorMapEncodeTiled)."""
-
 
 COORDINATE = 1 << 30
 """What arguments may add to a coordinate, which has 32 bits with a sign: less than half of all."""
@@ -281,6 +277,7 @@ def _conditions(program: Program, load: TiledLoad) -> list[str]:
         if one.constant is None:
             found.append(f"{_host(program, one)} > 0")
             found += [f"({_host(program, one)}) % {multiple} == 0"] if multiple > 1 else []
+    found += [f"({_host(program, one)}) % {multiple} == 0" for one, multiple in load.aligned]
     for one in load.given:
         found += [f"{_host(program, one)} >= 0", f"{_host(program, one)} < {COORDINATE}"]
     return found

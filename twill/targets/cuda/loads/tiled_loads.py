@@ -9,6 +9,7 @@ fills in zeros. Rows that wrap around (`% M`) are consecutive where M is a multi
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import NvmmaShared, Op, Pointer, Scalar, Tensor, Value
@@ -24,6 +25,9 @@ from twill.targets.cuda.values.polynomials import SIGN_EXTENSION, Atom, Polynomi
 from twill.warp.dataflow import cheap
 from twill.warp.slot_tensors import bits
 
+ALIGNMENT = 16
+"""Bytes: maps begin at a multiple, and so does every tile along its columns. A load from another place is an
+illegal instruction (an H200; triton-lang/triton, issue 7385)."""
 UNBOUNDED = 1 << 31
 """The extent of a dimension whose bound nothing says: coordinates are smaller."""
 MOST_ROWS = 256
@@ -64,6 +68,8 @@ class TiledLoad:
     """On arguments: each must be a positive multiple of the number."""
     inside: tuple[tuple[Polynomial, int], ...] = ()
     """On the tile: each must be the number at least, or its pointers and mask are not those of the map."""
+    aligned: tuple[tuple[Polynomial, int], ...] = ()
+    """On arguments: each must be a multiple of the number, or 0, for tiles to begin where TMA may read."""
     given: tuple[Polynomial, ...] = ()
     """What arguments add to coordinates, and the arguments that factors of them are: none may be negative or
     need more than 30 bits."""
@@ -287,15 +293,26 @@ class _Finder:
         )
         if len(dimensions) > MOST_RANK or any(not self._ahead(one.coordinate) for one in dimensions):
             raise _NotAffineError
-        pitches = [(one.stride, 16 // size) for one in dimensions[1:]]
+        pitches = [(one.stride, ALIGNMENT // size) for one in dimensions[1:]]
         multiples = (*offset.multiples, *pitches, *((one, 1) for one in extents))
         assert isinstance(base.type, Pointer)
         assert isinstance(base.type.pointee, Scalar)
         unique, loose = (tuple(dict.fromkeys(one)) for one in (multiples, inside))
+        aligned = tuple(self._aligned(columns, max(1, ALIGNMENT // size)))
         given = tuple(dict.fromkeys(one for each in dimensions for one in self._given(each.coordinate)))
         return self._possible(
-            TiledLoad(op.index, base, dimensions, tile, base.type.pointee.name, unique, loose, given)
+            TiledLoad(op.index, base, dimensions, tile, base.type.pointee.name, unique, loose, aligned, given)
         )
+
+    def _aligned(self, columns: Polynomial, many: int) -> Iterator[tuple[Polynomial, int]]:
+        """What arguments must be multiples of for columns to begin at a multiple of so many elements. Raises
+        _NotAffineError where no arguments make it so."""
+        for product, count in columns.terms:
+            if count * prod(map(self._divisor, product)) % many:
+                fixed = tuple(one for one in product if self._argument(atom(one)))
+                if not fixed:
+                    raise _NotAffineError
+                yield Polynomial(((fixed, count),)), many
 
     def _tile(self, op: Op, tensor: SlotTensor) -> tuple[Tensor, Shared]:
         """The tile of a load in registers and in shared memory, where TMA fills it in as the load does."""
