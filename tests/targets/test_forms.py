@@ -59,7 +59,7 @@ def test_the_tests_on_a_gpu_have_a_number_for_every_scalar(kernel: str) -> None:
     assert {arg.name.lstrip("%") for arg in scalars} <= set(on_a_gpu.NUMBERS)
 
 
-SERIALIZED = ("recalled_kernel", "recalled_tma_kernel", "slots_ahead_kernel")
+SERIALIZED = ("recalled_kernel", "recalled_tma_kernel", "slots_ahead_kernel", "circling_tma_kernel")
 """Of the kept schedules those in which ptxas waits for an MMA earlier (C7517), or has too few registers in as
 many thread blocks on an SM (C7512); `codegen` takes another."""
 
