@@ -117,7 +117,8 @@ store_elements store_pair
 store_neighbours store_shared store_words store_words_anywhere subtract_pair swizzle
 tensor_map tensor_map_pitch tensor_map_replace
 tensor_map_size tile_elements tma_add tma_commit tma_load tma_load_multicast tma_load_multicast_pair
-tma_load_pair tma_prefetch tma_store tma_wait tma_wait_read transpose_bytes transpose_quad two_bytes truncate_e5m2
+tma_load_pair tma_prefetch tma_store tma_wait tma_wait_read transpose_bytes transpose_quad two_bytes
+truncate_e5m2
 unordered unpack_bf16 unpack_e4m3 unpack_e5m2 unpack_f16 unpair warp_index warp_mma warp_mma_part
 wgmma_commit wgmma_fence wgmma_wait launch_pool zero_in
 """
