@@ -11,7 +11,7 @@ step's type. Lines stay where they are.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from re import DOTALL, escape, finditer, search, sub
+from re import escape, finditer, sub
 
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.control.periodic_steps import Periodic, periodic, taken
@@ -20,6 +20,7 @@ from twill.extract.rewrite.text.edits import (
     Edit,
     added,
     blanked,
+    carried_in,
     computed,
     constant,
     edited,
@@ -276,7 +277,7 @@ def without_carried(module: Module, loop: Loop, gone: frozenset[int]) -> Edit:
     """The loop's results, initial values and types without those that are gone."""
     begin, end = loop.op.span.start, loop.body.ops[0].span.start
     text = module.text[begin:end]
-    found = search(r"iter_args\((.*?)\)\s*->\s*(\(.*\)|\S+)(?=\s+:|\s+\{)", text, DOTALL)
+    found = carried_in(text)
     assert found is not None
     pairs = _kept(listed(found.group(1)), gone)
     types = _kept(listed(found.group(2).removeprefix("(").removesuffix(")")), gone)

@@ -10,10 +10,10 @@ for each by `own_offsets`. Lines stay where they are.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from re import DOTALL, search, sub
+from re import sub
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.text.edits import UNKNOWN, Edit, edited, listed, mentions, text_of
+from twill.extract.rewrite.text.edits import UNKNOWN, Edit, carried_in, edited, listed, mentions, text_of
 from twill.extract.rewrite.text.makers import Makers, makers_of
 from twill.ir.loop import Carried, Loop, Module, Op, Scalar, Value
 from twill.ir.slicing import all_operands, reached
@@ -154,7 +154,7 @@ def _header(module: Module, loop: Loop, copies: _Copies, names: Mapping[str, str
     """The loop's beginning, with the copies behind what it carries."""
     begin, end = loop.op.span.start, loop.body.ops[0].span.start
     text = module.text[begin:end]
-    found = search(r"iter_args\((.*?)\)\s*->\s*(\(.*\)|\S+)(?=\s+:|\s+\{)", text, DOTALL)
+    found = carried_in(text)
     assert found is not None, "the loop carries values"
     more = [f"{names[one.arg.name]} = {one.init.name}" for one in copies.carried]
     pairs = [*listed(found.group(1)), *more]

@@ -11,7 +11,7 @@ by nobody. Lines stay where they are.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from re import DOTALL, search, sub
+from re import sub
 
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.text.edits import (
@@ -19,6 +19,7 @@ from twill.extract.rewrite.text.edits import (
     Edit,
     added,
     blanked,
+    carried_in,
     constant,
     edited,
     listed,
@@ -272,7 +273,7 @@ def _with_carried(out: _Writer) -> str:
     """The loop's beginning with all carried values."""
     loop, more = out.loop, out.more
     text = out.module.text[loop.op.span.start : loop.body.ops[0].span.start]
-    found = search(r"iter_args\((.*?)\)\s*->\s*(\(.*\)|\S+)(?=\s+:|\s+\{)", text, DOTALL)
+    found = carried_in(text)
     assert found is not None
     pairs = out.all(listed(found.group(1)), [f"{one.name} = {one.first}" for one in more])
     types = out.all(listed(found.group(2).removeprefix("(").removesuffix(")")), [one.kind for one in more])

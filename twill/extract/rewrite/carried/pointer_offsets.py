@@ -10,7 +10,6 @@ What moves in every iteration by the same is left to `induction`. Lines stay whe
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from re import DOTALL, search
 
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.carried.induction import without_stale
@@ -19,6 +18,7 @@ from twill.extract.rewrite.text.edits import (
     Edit,
     added,
     blanked,
+    carried_in,
     constant,
     edited,
     listed,
@@ -157,7 +157,7 @@ def _edits(
 def _header(module: Module, loop: Loop, sums: Sequence[tuple[int, _Steps, str]], zero: str) -> Edit:
     begin, end = loop.op.span.start, loop.body.ops[0].span.start
     text = module.text[begin:end]
-    found = search(r"iter_args\((.*?)\)\s*->\s*(\(.*\)|\S+)(?=\s+:|\s+\{)", text, DOTALL)
+    found = carried_in(text)
     assert found is not None, "the loop carries values"
     pairs = list(listed(found.group(1)))
     types = list(listed(found.group(2).removeprefix("(").removesuffix(")")))

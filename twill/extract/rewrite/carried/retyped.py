@@ -1,10 +1,9 @@
 """Carried values that get other types: text of a loop that carries them, and of what reads them behind it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from re import DOTALL, search
 from typing import Protocol
 
-from twill.extract.rewrite.text.edits import Edit, listed, mentions, text_of
+from twill.extract.rewrite.text.edits import Edit, carried_in, listed, mentions, text_of
 from twill.ir.loop import Loop, Module, Op, Value
 
 
@@ -36,7 +35,7 @@ class Retyped(Protocol):
 def with_types(module: Module, loop: Loop, found: Sequence[Retyped]) -> str:
     """The loop's beginning with values of other types."""
     text = module.text[loop.op.span.start : loop.body.ops[0].span.start]
-    header = search(r"iter_args\((.*?)\)\s*->\s*(\(.*\)|\S+)(?=\s+:|\s+\{)", text, DOTALL)
+    header = carried_in(text)
     assert header is not None
     pairs = list(listed(header.group(1)))
     types = list(listed(header.group(2).removeprefix("(").removesuffix(")")))

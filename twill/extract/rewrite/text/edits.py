@@ -110,6 +110,12 @@ def constant(value: object, type: str) -> str:
     return f"{named('constant')} {value} : {type}"
 
 
+def carried_in(text: str) -> re.Match[str] | None:
+    """In a loop's beginning, what it carries: names with their first values, then types, in parentheses where
+    there are several."""
+    return re.search(r"iter_args\((.*?)\)\s*->\s*(\(.*\)|\S+)(?=\s+:|\s+\{)", text, re.DOTALL)
+
+
 def listed(text: str) -> Iterator[str]:
     """The parts of a list, separated by commas outside of brackets."""
     depth, begin = 0, 0
