@@ -50,6 +50,7 @@ FURTHER: Mapping[str, Sequence[Request]] = {
         Request({"M": 128, "N": 256, "K": 0}),
     ),
     "gemm.sm100": (Request({"M": 128, "N": 256, "K": 64 * 6}),),
+    "circling": (Request({"M": 128, "N": 208}, grid=(2, 1, 1)),),
     "gemm_pairs.sm100": (Request({"M": 256, "N": 256, "K": 64 * 9}, grid=(2, 1, 1)),),
     "gemm_reduction_pairs.sm100": (Request({"M": 256, "N": 256, "K": 64 * 9}, grid=(2, 1, 1)),),
     "gemm_clustered": (Request({"M": 256, "N": 256, "K": 64 * 9}, grid=(2, 1, 1), schedule=1),),

@@ -1244,6 +1244,14 @@ MUTANTS = (
         (),
         ("tests/targets/test_tiled_loads.py",),
     ),
+    Mutant(
+        "columns-in-front-of-the-map",
+        "twill/targets/cuda/loads/tiled_loads.py",
+        "return not any(self.signs.carried_below_zero",
+        "return True or not any(self.signs.carried_below_zero",
+        "TMA fills in zeros where a pointer goes back by rows",
+        ("circling",),
+    ),
     # --- the launcher ---
     Mutant(
         "no-elements-encoded",

@@ -18,6 +18,7 @@ from twill.ir.statements import TileLoad
 from twill.ops.axis import axis_of
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import filling
+from twill.ops.signs import Signs
 from twill.ops.table import role
 from twill.ops.upper_bounds import AND
 from twill.targets.cuda.shared.shared_tiles import Shared, shared
@@ -150,9 +151,11 @@ class _Finder:
     """Values that the group that loads has at hand."""
     scalars: Scalars = field(init=False)
     axes: AxisAnalysis = field(init=False)
+    signs: Signs = field(init=False)
 
     def __post_init__(self) -> None:
         self.axes = AxisAnalysis(self.program.function)
+        self.signs = Signs(self.program.function)
         self.known = frozenset(read.value for read in self.given.reads)
         self.scalars = Scalars(
             self.maker,
@@ -291,7 +294,8 @@ class _Finder:
             Dimension(rows, pitch, extents[1], tile.rows),
             *(Dimension(at, stride, number(UNBOUNDED), 1) for stride, at in further),
         )
-        if len(dimensions) > MOST_RANK or any(not self._ahead(one.coordinate) for one in dimensions):
+        ahead = all(self._ahead(one.coordinate) for one in dimensions) and self._counted(columns)
+        if len(dimensions) > MOST_RANK or not ahead:
             raise _NotAffineError
         pitches = [(one.stride, ALIGNMENT // size) for one in dimensions[1:]]
         multiples = (*offset.multiples, *pitches, *((one, 1) for one in extents))
@@ -349,6 +353,11 @@ class _Finder:
     def _ahead(self, polynomial: Polynomial) -> bool:
         """Whether nothing is subtracted: a coordinate before the first would be filled in with zeros."""
         return all(count > 0 for _, count in polynomial.terms)
+
+    def _counted(self, columns: Polynomial) -> bool:
+        """Whether no loop takes away from the columns. What loops add to pointers is in elements, all of them
+        columns here: one that goes back by rows is not in front of the tensor, and yet the column is."""
+        return not any(self.signs.carried_below_zero(self.program.value(one)) for one in columns.values)
 
     def _further(self, rest: Polynomial) -> tuple[list[tuple[Polynomial, Polynomial]], Polynomial]:
         """Strides of more dimensions, each with its coordinate: products of arguments, or of large numbers,
