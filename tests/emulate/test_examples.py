@@ -37,6 +37,7 @@ GIVEN = {
     "edged": {"N": 64, "K": 208},
     "pacing": {"M": 64, "N": 64, "K": 576},
     "circling": {"M": 128, "N": 208},
+    "streams": {"M": 16, "row": 80},
     "leftover": {"M": 64, "N": 64, "K": 192, "done": 0},
     "accrued": {"M": 192, "K": 192},
     "accrued.sm100": {"M": 192, "K": 192},

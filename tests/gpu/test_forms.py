@@ -43,6 +43,7 @@ NUMBERS: dict[str, float] = {
     "heads": 1,
     "slope": 0.125,
     "stride": 256,
+    "row": 256,
     "apart": 256,
     "pitch": 256,
     "a_stride": 256,

@@ -2578,6 +2578,21 @@ def circling(
 
 
 @triton.jit
+def streams(
+    x, weights, b, c, M, row, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr, PARTS: tl.constexpr, N: tl.constexpr
+):  # fmt: skip
+    """c = [weights[:, 0] * x, weights[:, 1] * x, ...] @ b: of each row of x, as many as it has weights."""
+    m, part, k = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, PARTS), tl.arange(0, BLOCK_K)
+    w = tl.load(weights + m[:, None] * PARTS + part[None, :], mask=(m < M)[:, None], other=0.0)
+    tile = tl.load(x + m[:, None] * row + k[None, :], mask=(m < M)[:, None], other=0.0)
+    made = (w[:, :, None] * tile[:, None, :].to(tl.float32)).to(tl.float16)
+    every, n = tl.arange(0, PARTS * BLOCK_K), tl.arange(0, N)
+    y = tl.load(b + every[:, None] * N + n[None, :])
+    product = tl.dot(tl.reshape(made, [BLOCK_M, PARTS * BLOCK_K]), y)
+    tl.store(c + m[:, None] * N + n[None, :], product, mask=(m < M)[:, None])
+
+
+@triton.jit
 def leftover(
     a, b, c, done, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3706,6 +3721,10 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "M": "i32:16", "N": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64,
         "BLOCK_K": 64, "num_warps": 4,
     },
+    "streams": {
+        "x": "*fp16:16", "weights": "*fp32:16", "b": "*fp16:16", "c": "*fp32:16", "M": "i32", "row": "i32:16", "BLOCK_M": 16,
+        "BLOCK_K": 64, "PARTS": 4, "N": 32, "num_warps": 4,
+    },
     "leftover": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "done": "i32", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64,
         "BLOCK_K": 64, "num_warps": 4,
@@ -4184,6 +4203,7 @@ VARIANTS = {
     "edged": ("edged", {}),
     "promoted": ("promoted", {}),
     "circling": ("circling", {}),
+    "streams": ("streams", {}),
     "leftover": ("leftover", {}),
     "pacing": ("pacing", {}),
     "revolving": ("revolving", {}),

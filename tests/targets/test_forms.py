@@ -42,7 +42,7 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
         "size": 16,
         "stride_h": 256,
     }
-    given |= {**dict.fromkeys(("stride", "apart", "a_stride", "b_stride", "pitch"), 256), "first": 8}
+    given |= {**dict.fromkeys(("stride", "apart", "a_stride", "b_stride", "pitch", "row"), 256), "first": 8}
     found = compare(
         made,
         {name: value for name, value in (NUMBERS | given).items() if name in names},

@@ -14,7 +14,7 @@ from twill.ops.table import role
 from twill.ops.upper_bounds import AND, bounded
 from twill.ops.values import element
 from twill.targets.cuda.expressions import atom, bare, plus
-from twill.targets.cuda.registers.fragments import axes
+from twill.targets.cuda.registers.fragments import axes, lies_along
 from twill.targets.cuda.registers.register_tiles import AnyPoint, Elements
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.values.polynomials import SIGN_EXTENSION
@@ -314,11 +314,12 @@ class Analysis:
 def _view(op: Op) -> bool:
     """Whether its result has the elements of its operand at the same rows and columns."""
     source, result = (value.type for value in (op.operands[0], op.result)) if op.operands else (None, None)
-    vectors = isinstance(source, Tensor) and isinstance(result, Tensor) and len(source.shape) == 1
-    if role(op) == "layout" and vectors:
-        assert isinstance(source, Tensor)
-        assert isinstance(result, Tensor)
+    if not isinstance(source, Tensor) or not isinstance(result, Tensor):
+        return role(op) in _VIEWS
+    if role(op) == "layout" and len(source.shape) == 1:
         return axes(source) == axes(result)
+    if role(op) == "broadcast" and (there := lies_along(source, result)):
+        return axes(source) == there
     return role(op) in _VIEWS
 
 

@@ -137,6 +137,16 @@ def axes(type: Tensor) -> tuple[int, ...]:
             raise ValueError(f"a tile of {type.shape} in registers can not be generated")
 
 
+def lies_along(source: Tensor, result: Tensor) -> tuple[int, ...] | None:
+    """The axis that a vector lies along which is broadcast to a tile of rows and columns; None for other
+    broadcasts. It need not be the one that the vector's layout says: columns of a tile whose layout is itself
+    a slice, without the last dimension, are rows of what that is a slice of."""
+    vector, tile = source.shape[-2:], result.shape[-2:]
+    if len(tile) != 2 or min(tile) == 1 or prod(result.shape) != prod(tile) or min(vector) > 1:
+        return None
+    return None if prod(vector) == 1 else (0,) if vector[0] > 1 else (1,)
+
+
 def _ends_rows(type: Tensor) -> bool:
     """Whether its last dimension is also the last one of the tile that its layout is a slice of."""
     gone, encoding = list[int](), type.encoding

@@ -106,7 +106,12 @@ Elements: TypeAlias = Callable[[AnyPoint], str]
 def turned(form: Elements, source: Tensor, result: Tensor) -> Elements:
     """What is computed for a vector along rows, for one along columns, or the other way round: each element
     by its number. (Which way a vector runs follows from its layout.)"""
-    if sum(size > 1 for size in source.shape) > 1 or axes(source) == (there := axes(result)):
+    return form if sum(size > 1 for size in source.shape) > 1 else laid(form, source, axes(result))
+
+
+def laid(form: Elements, source: Tensor, there: tuple[int, ...]) -> Elements:
+    """The same of a vector that lies `there`."""
+    if axes(source) == there:
         return form
     place = Fragment(axes(source), (prod(source.shape),), threads=1)
 

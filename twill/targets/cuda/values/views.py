@@ -13,13 +13,14 @@ from twill.ops.axis import axis_of
 from twill.targets.cuda.expressions import atom, plus
 from twill.targets.cuda.registers import linear_tiles
 from twill.targets.cuda.registers.elements import refuse
-from twill.targets.cuda.registers.fragments import axes
+from twill.targets.cuda.registers.fragments import axes, lies_along
 from twill.targets.cuda.registers.linear_tiles import literal
 from twill.targets.cuda.registers.register_tiles import (
     AnyPoint,
     Elements,
     Held,
     Transposed,
+    laid,
     linear_point,
     number,
     point,
@@ -76,7 +77,10 @@ def _broadcast(scope: Scope, op: Op) -> Form:
     if prod(source.shape) == 1 and callable(form) and not isinstance(form, Transposed):
         only = form(point(scope.layout(source), "0"))  # every thread holds it, whatever the layouts
         return lambda one: only
-    return _map(scope, op, lambda one: one.collapsed(source.shape))
+    assert isinstance(op.result.type, Tensor)
+    seen = _map(scope, op, lambda one: one.collapsed(source.shape))
+    there = lies_along(source, op.result.type)
+    return seen if there is None or not callable(seen) else laid(seen, source, there)
 
 
 def _join(scope: Scope, op: Op) -> Form:
