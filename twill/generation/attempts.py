@@ -335,7 +335,8 @@ def _without_passing(apart: _Apart, now: float) -> tuple[Attempt, float]:
 
 
 def short_loops(first: Attempt) -> dict[int, int]:
-    """The iterations of each loop, by its operation, where all are known to be short, or shorter; else none."""
+    """The iterations of each loop, by its operation, where all are known to be short (at most so many); else
+    none."""
     return trips_if_short(first.program, first.loops)
 
 

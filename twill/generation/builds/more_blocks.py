@@ -77,6 +77,7 @@ def in_more_blocks(
         faster = COST_OF_LITTLE * after <= before
         if GAIN * after > slower or not (faster or (waits and fitting is made)):
             continue
+        fitting = replace(fitting, cuda=made.cuda)  # it may differ in its slots alone
         other = printed(replace(built, made=fitting, loading=f"{blocks} thread blocks on an SM"), wanted)
         if other is None or (other.said and not (spills_little(other, FEW) and faster)):
             break
