@@ -195,6 +195,7 @@ def test_blocks_of_powers_of_two_fill_sms(blocks: int, filling: float) -> None:
     assert filled(blocks, 132) == pytest.approx(filling, rel=0.12)
     assert filled(3, 132) < 0.9 * 3
     assert filled(blocks, 128) <= blocks
+    assert filled(3, 132, [288]) == filled(6, 132, [288])  # all of them at once
 
 
 @pytest.mark.parametrize(

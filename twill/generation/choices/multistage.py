@@ -47,6 +47,7 @@ from twill.warp.dataflow import Code, read
 from twill.warp.non_loop_code import closed
 from twill.warp.residency import of_programs
 from twill.warp.skipped import flagged, skipped
+from twill.warp.stored_tiles import stored_tiles
 from twill.warp.tasks import Scheduled
 
 CLEARLY = 1.04
@@ -76,8 +77,8 @@ ABOUT = 1.06
 """How many times as long the form whose blocks fill an SM may take by its prediction then (predicted of those
 above: 0.99 to 1.05)."""
 GRIDS = tuple(2**power for power in range(9, 15))
-"""Thread blocks of grids that `filled` is the mean of: sizes of problems and of tiles are mostly powers of
-two, of which the SMs of a GPU are no multiple (estimate)."""
+"""Thread blocks of grids, where these are not known: sizes of problems and of tiles are mostly powers of two,
+of which the SMs of a GPU are no multiple (estimate)."""
 
 RARELY = 0.5
 """Part of the iterations that take a branch which a number in memory decides, for each of them: a kernel has
@@ -273,14 +274,16 @@ def _fills_more(first: Attempt, other: Attempt, trips: Mapping[int, int]) -> boo
     sms = first.loops[0].machine.multiprocessors
     if not few or sms is None or _rare(other) or _of_few_blocks(first, trips):
         return False
-    before, after = (filled(one.program.resident_blocks, sms) for one in (first, other))
+    tiles = stored_tiles(first.program.function)
+    grids = (tiles,) if tiles else GRIDS
+    before, after = (filled(one.program.resident_blocks, sms, grids) for one in (first, other))
     return after >= FILLED * before and ABOUT * _in_queue(first, trips) >= _in_queue(other, trips)
 
 
-def filled(blocks: int, multiprocessors: int) -> float:
-    """Thread blocks that work on an SM at a time where it holds so many, the mean over `GRIDS`: the last
-    blocks of a grid leave SMs idle. (132 SMs hold 512 blocks at once in fours, and in threes 396.)"""
-    return geometric_mean([_filled(grid, blocks, multiprocessors) for grid in GRIDS])
+def filled(blocks: int, multiprocessors: int, grids: Sequence[int] = GRIDS) -> float:
+    """Thread blocks that work on an SM at a time where it holds so many, the mean over grids of so many: the
+    last blocks of a grid leave SMs idle. (132 SMs hold 512 blocks at once in fours, and in threes 396.)"""
+    return geometric_mean([_filled(grid, blocks, multiprocessors) for grid in grids])
 
 
 def _filled(grid: int, blocks: int, multiprocessors: int) -> float:
