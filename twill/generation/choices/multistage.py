@@ -66,13 +66,14 @@ the gain without that group: aiter's split-K product of 16 rows 1.03 and 1.43, T
 FILLED = 1.4
 """How many times as many thread blocks have to work on an SM at a time, over whole grids (`filled`), where
 both forms are predicted to take about as long (estimate, between what was measured on an H200 with such
-predictions: four blocks for three, 1.49 times as many: Mamba's _bmm_chunk_bwd_kernel 1.06 and 1.13 times as
-fast, its _chunk_scan_bwd_dstates_kernel 1.08, fla's recompute_w_u_fwd_kernel of eight warps 1.08; four for
-two: its chunk_fwd_kernel_o of float32 in tiles of 256 1.08, LMDeploy's fp8 product of experts 1.09. Three for
-two, 1.34 times as many: fla's chunk_fwd_o 0.96, its chunk_bwd_kernel_dqkwg 1.04, DeepSeek's fp8 product
-0.96.)"""
+predictions: four blocks for three, 1.49 times as many: Mamba's _bmm_chunk_bwd_kernel 1.07 times as fast, its
+_chunk_scan_bwd_dstates_kernel 1.12, fla's recompute_w_u_fwd_kernel of eight warps 1.08, its
+chunk_bwd_kernel_dv 1.00, vLLM's AWQ product 1.07; four for two: fla's chunk_fwd_kernel_o in tiles of 256
+1.07, LMDeploy's fp8 product of experts 1.02, Liger's _moe_bwd_dW1_kernel 1.33. Three for two,
+1.34 times as many: fla's chunk_fwd_o 0.96, its chunk_bwd_kernel_dqkwg 1.04, DeepSeek's fp8 product 0.96.)"""
 FEW_BLOCKS = 3
-"""Thread blocks on an SM at most that leave it idle while they begin and end (estimate)."""
+"""Thread blocks on an SM at most that leave it idle while they begin and end (estimate; vLLM's _lora_shrink
+in nine blocks for five 0.83 times as fast)."""
 ABOUT = 1.06
 """How many times as long the form whose blocks fill an SM may take by its prediction then (predicted of those
 above: 0.99 to 1.05)."""
