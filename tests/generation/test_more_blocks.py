@@ -55,11 +55,12 @@ def tried(
     return in_more_blocks(Compiled(made or _few(), ()), used, most, Options(), slower, part)
 
 
-def _few(shared: int = 0) -> Generated:
-    """A kernel with eight thread blocks of two warps on an SM, two slots in each, with `shared` bytes more of
-    shared memory."""
+def _few(shared: int = 0, blocks: int = 8) -> Generated:
+    """A kernel with so many thread blocks of two warps on an SM, two slots in each, with `shared` bytes more
+    of shared memory."""
     made = _generated("pointers_two_warps", depths={"x_28_y_37": 2})
-    launch = replace(made.program.launch, blocks=8, entry_registers=128)
+    registers = registers_in_warps(made.loops[0].machine.limits, 2 * blocks)
+    launch = replace(made.program.launch, blocks=blocks, entry_registers=registers)
     memory = replace(made.program.shared, bytes=made.program.shared.bytes + shared)
     return replace(made, program=replace(made.program, launch=launch, shared=memory))
 
@@ -120,6 +121,18 @@ def test_with_fewer_slots_where_that_is_clearly_faster(monkeypatch: pytest.Monke
     assert found is not None
     assert found.made.checked is None
     assert max(one.depth for one in loaded(found.made.program)) == max(before) - 1
+
+
+def test_with_fewer_slots_and_as_many_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of two warps have as many in four blocks as in three: kernels that differ in their slots alone
+    have the same CUDA beside the registers."""
+    monkeypatch.setattr("twill.generation.builds.more_blocks.LEAST_SLOTS", 1)
+    free = 233472 // 4 - 2048 - _few().program.shared.bytes
+    made = _few(free + 1, blocks=3)
+    found = tried(monkeypatch, used=176, least=96, most=4, made=made)
+    assert found is not None
+    assert found.made.program.launch.blocks == 4
+    assert found.made.program.launch.entry_registers == made.program.launch.entry_registers
 
 
 def test_with_the_one_slot_that_a_loop_fills(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,8 @@ from twill.generation.choices.multistage import (
     GAINED,
     RESERVE,
     TIGHT,
+    _stores_state,  # pyright: ignore[reportPrivateUsage]
+    filled,
     multistage,
     recurrent,
 )
@@ -37,6 +39,7 @@ from twill.launch.describe import manifest
 from twill.simulate.check import check
 from twill.simulate.predict import block_time, intervals
 from twill.simulate.protocol import HazardError
+from twill.warp.dataflow import read
 from twill.warp.plan import Options
 
 SMALL, SHORT = "matmul_half", "echoed"
@@ -149,6 +152,59 @@ def test_taken_where_thread_blocks_keep_the_busiest_unit_busy_more_of_the_time(
     best = multistage(first, lambda given: other)
     assert (best is not first) == taken
     assert ("with thread blocks that wait for the busiest unit" in "".join(best.program.notes)) == taken
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "queued", "state", "taken"),
+    [
+        (3, 4, 1.05, False, True),
+        (3, 4, 1.07, False, False),
+        (3, 4, 1.0, True, False),
+        (2, 4, 1.0, False, True),
+        (2, 3, 1.0, False, False),
+        (1, 2, 1.0, False, False),
+        (4, 8, 1.0, False, False),
+    ],
+)
+def test_taken_where_more_blocks_work_on_an_sm_in_about_the_same_time(
+    monkeypatch: pytest.MonkeyPatch, before: int, after: int, queued: float, state: bool, taken: bool
+) -> None:
+    """Three blocks of powers of two leave many of 132 SMs idle at the end; two or four do not. A grid has few
+    blocks whose loop walks along what it stores a state of."""
+    first, other = _attempts(SMALL)
+    first, other = (
+        replace(
+            one, program=replace(one.program, launch=replace(one.program.launch, blocks=blocks), by_tma=None)
+        )
+        for one, blocks in ((first, before), (other, after))
+    )
+
+    def queue(one: Attempt, trips: object) -> float:
+        return 1000.0 if one is first else 1000.0 * queued
+
+    monkeypatch.setattr(Attempt, "of_sm", lambda one: 1000.0)  # pyright: ignore
+    monkeypatch.setattr("twill.generation.choices.multistage._in_queue", queue)
+    monkeypatch.setattr("twill.generation.choices.multistage._stores_state", lambda *given: state)  # pyright: ignore
+    best = multistage(first, lambda given: other)
+    assert (best is not first) == taken
+    assert (f"{after} thread blocks for {before}" in "".join(best.program.notes)) == taken
+
+
+@pytest.mark.parametrize(("blocks", "filling"), [(1, 0.97), (2, 1.94), (4, 3.88), (8, 7.76)])
+def test_blocks_of_powers_of_two_fill_sms(blocks: int, filling: float) -> None:
+    assert filled(blocks, 132) == pytest.approx(filling, rel=0.12)
+    assert filled(3, 132) < 0.9 * 3
+    assert filled(blocks, 128) <= blocks
+    assert filled(3, 132, [288]) == filled(6, 132, [288])  # all of them at once
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stored"), [("decayed", True), ("recurrent", True), (SMALL, False), (TWO, False)]
+)
+def test_a_loop_that_stores_a_state_that_it_carries(kernel: str, stored: bool) -> None:
+    made, (_, scheduled) = program(kernel), loops(kernel)
+    code = read(made.module, made.function)
+    assert any(_stores_state(code, one.loop) for one in scheduled) == stored
 
 
 @pytest.mark.parametrize(

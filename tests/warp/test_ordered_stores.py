@@ -5,6 +5,7 @@ import pytest
 from tests.kernels.programs import cuda, loops, program
 from twill.ir.loop import Op
 from twill.ir.statements import TensorMemorySync, walk
+from twill.targets.cuda.loops.barriers import _tells_others  # pyright: ignore[reportPrivateUsage]
 from twill.warp.dataflow import EFFECTS, read
 from twill.warp.disjoint import disjoint
 
@@ -25,6 +26,11 @@ def test_what_tma_reads_or_wrote_is_complete_when_groups_synchronize(kernel: str
     before, behind = cuda(kernel).split("named_barrier_sync(tensor_memory_sync", 1)
     assert ("__threadfence();" in before[-200:]) == by_tma
     assert ("fence_async();" in behind[:200]) == by_tma
+
+
+@pytest.mark.parametrize(("kernel", "told"), [("drawn", True), ("signalled", False), ("settled", False)])
+def test_atomic_operations_order_stores_themselves_unless_they_are_relaxed(kernel: str, told: bool) -> None:
+    assert _tells_others(program(kernel)) == told
 
 
 def stores(kernel: str) -> dict[str, list[Op]]:

@@ -335,14 +335,17 @@ def _without_passing(apart: _Apart, now: float) -> tuple[Attempt, float]:
 
 
 def short_loops(first: Attempt) -> dict[int, int]:
-    """The iterations of each loop, by its operation, where all are known to be short; else none."""
+    """The iterations of each loop, by its operation, where all are known to be short (at most so many); else
+    none."""
     return trips_if_short(first.program, first.loops)
 
 
 def trips_if_short(program: Program, loops: Sequence[Scheduled]) -> dict[int, int]:
-    """The same of the loops of a program."""
+    """The same of the loops of a program, where only the most is known as many."""
     code = read(program.module, program.function)
-    trips = {one.loop.op.index: constant_trips(code, one.loop) or SHORT for one in loops}
+    trips = {
+        one.loop.op.index: constant_trips(code, one.loop) or one.loop.most_trips or SHORT for one in loops
+    }
     return trips if max(trips.values()) < SHORT else {}
 
 

@@ -19,6 +19,7 @@ from twill.ir.statements import For, Pipelined, While
 from twill.modulo.bounds import bounds
 from twill.simulate.control import cycles
 from twill.simulate.explore import same
+from twill.simulate.outside import arrivals
 from twill.simulate.passing import Passing, passing
 from twill.simulate.report import Steady, steady
 from twill.simulate.stored import storing
@@ -119,10 +120,11 @@ def _times(loops: Sequence[Scheduled]) -> Hashable:
 
 def block_time(program: Program, loops: Sequence[Scheduled], trips: int | Mapping[int, int]) -> float:
     """Machine cycles of a thread block whose loops have so many iterations each, or by the operation of the
-    loop, from the first operation of a loop to the last."""
+    loop: from the first operation of a loop to the last, and what it waits for before its first load."""
+    machine, costed = loops[0].machine, paces(loops)
     counts = same(trips, 1) if isinstance(trips, int) else partial(_counted, trips)
-    done = run(program, loops, counts, Costs.of(loops[0].machine), paces(loops))
-    return max(event.end for event in done.events)
+    done = run(program, loops, counts, Costs.of(machine), costed)
+    return max(event.end for event in done.events) + arrivals(program, loops) * machine.loads.arrival
 
 
 FEW, MANY = 4, 8

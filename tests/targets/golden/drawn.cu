@@ -102,10 +102,12 @@ drawn_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_cons
         }
         // atomic_rmw (tests/kernels/ttgir/drawn.sm90.ttgir:70:17)
         {
-            __threadfence();
             named_barrier_sync(group_1_barrier, 128);
-            if (thread.leader && true) shared_at<int64_t>(memory + 32768) = atomicAdd(reinterpret_cast<unsigned long long*>(order), (unsigned long long)(int64_t(1)));
-            __threadfence();
+            if (thread.leader && true) {
+                __threadfence();
+                shared_at<int64_t>(memory + 32768) = atomicAdd(reinterpret_cast<unsigned long long*>(order), (unsigned long long)(int64_t(1)));
+                __threadfence();
+            }
             named_barrier_sync(group_1_barrier, 128);
             order_10 = shared_at<int64_t>(memory + 32768);
         }
@@ -116,10 +118,12 @@ drawn_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_cons
         }
         // atomic_cas (tests/kernels/ttgir/drawn.sm90.ttgir:73:17)
         {
-            __threadfence();
             named_barrier_sync(group_1_barrier, 128);
-            if (thread.leader) shared_at<int64_t>(memory + 32768) = atomicCAS(reinterpret_cast<unsigned long long*>(found_11), (unsigned long long)(order_10), (unsigned long long)(found_12));
-            __threadfence();
+            if (thread.leader) {
+                __threadfence();
+                shared_at<int64_t>(memory + 32768) = atomicCAS(reinterpret_cast<unsigned long long*>(found_11), (unsigned long long)(order_10), (unsigned long long)(found_12));
+                __threadfence();
+            }
             named_barrier_sync(group_1_barrier, 128);
             found_13 = shared_at<int64_t>(memory + 32768);
         }
@@ -447,10 +451,12 @@ drawn_kernel(__half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, i
         }
         // atomic_rmw (tests/kernels/ttgir/drawn.sm90.ttgir:70:17)
         {
-            __threadfence();
             named_barrier_sync(group_1_barrier, 128);
-            if (thread.leader && true) shared_at<int64_t>(memory + 32768) = atomicAdd(reinterpret_cast<unsigned long long*>(order), (unsigned long long)(int64_t(1)));
-            __threadfence();
+            if (thread.leader && true) {
+                __threadfence();
+                shared_at<int64_t>(memory + 32768) = atomicAdd(reinterpret_cast<unsigned long long*>(order), (unsigned long long)(int64_t(1)));
+                __threadfence();
+            }
             named_barrier_sync(group_1_barrier, 128);
             order_10 = shared_at<int64_t>(memory + 32768);
         }
@@ -461,10 +467,12 @@ drawn_kernel(__half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, i
         }
         // atomic_cas (tests/kernels/ttgir/drawn.sm90.ttgir:73:17)
         {
-            __threadfence();
             named_barrier_sync(group_1_barrier, 128);
-            if (thread.leader) shared_at<int64_t>(memory + 32768) = atomicCAS(reinterpret_cast<unsigned long long*>(found_11), (unsigned long long)(order_10), (unsigned long long)(found_12));
-            __threadfence();
+            if (thread.leader) {
+                __threadfence();
+                shared_at<int64_t>(memory + 32768) = atomicCAS(reinterpret_cast<unsigned long long*>(found_11), (unsigned long long)(order_10), (unsigned long long)(found_12));
+                __threadfence();
+            }
             named_barrier_sync(group_1_barrier, 128);
             found_13 = shared_at<int64_t>(memory + 32768);
         }

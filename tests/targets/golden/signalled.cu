@@ -114,9 +114,11 @@ signalled_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_
         }
         // atomic_rmw (tests/kernels/ttgir/signalled.sm90.ttgir:66:11)
         {
-            __threadfence();
             named_barrier_sync(group_1_barrier, 128);
-            if (thread.leader && true) atomicExch(addptr_11, 1);
+            if (thread.leader && true) {
+                __threadfence();
+                atomicExch(addptr_11, 1);
+            }
         }
     }
     if (warp_index() - 4 < 4) {
@@ -367,9 +369,11 @@ signalled_kernel(__half* a, __half* b, __half* c, int32_t* flags, int32_t N) {
         }
         // atomic_rmw (tests/kernels/ttgir/signalled.sm90.ttgir:66:11)
         {
-            __threadfence();
             named_barrier_sync(group_1_barrier, 128);
-            if (thread.leader && true) atomicExch(addptr_11, 1);
+            if (thread.leader && true) {
+                __threadfence();
+                atomicExch(addptr_11, 1);
+            }
         }
     }
 }

@@ -53,7 +53,7 @@ def in_more_blocks(
     over programs itself, of which an SM is given one, or there is no such kernel that is clearly faster than
     one of `slower` machine cycles (`time_of_sm`), nor than it is itself where it waits for little that other
     blocks would hide or has fewer slots so. `least`: part of the registers `used` that threads have at
-    least in the fewest blocks that are tried."""
+    least."""
     made, program = built.made, built.made.program
     machine, launch = made.loops[0].machine, program.launch
     if machine.residency is None or len(program.groups) > 1 or not launch.even or program.by_tma:
@@ -65,8 +65,7 @@ def in_more_blocks(
     found, before = None, time_of_sm(made)
     for blocks in range(launch.blocks + 1, min(most, machine.residency.blocks) + 1):
         registers = registers_in_warps(machine.limits, blocks * launch.threads // 32)
-        part = LEAST_USED if found else least
-        if registers < part * used or blocks * launch.threads > machine.residency.threads:
+        if registers < least * used or blocks * launch.threads > machine.residency.threads:
             break
         fitting = _fitting(made, blocks, lowering)
         if fitting is None:
@@ -78,6 +77,7 @@ def in_more_blocks(
         faster = COST_OF_LITTLE * after <= before
         if GAIN * after > slower or not (faster or (waits and fitting is made)):
             continue
+        fitting = replace(fitting, cuda=made.cuda)  # it may differ in its slots alone
         other = printed(replace(built, made=fitting, loading=f"{blocks} thread blocks on an SM"), wanted)
         if other is None or (other.said and not (spills_little(other, FEW) and faster)):
             break

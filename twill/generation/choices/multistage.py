@@ -13,6 +13,7 @@ chunk_gla_fwd_A_kernel_intra_sub_inter, one warp, 0.186 to 0.131 ms; chunk_gla_b
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from statistics import geometric_mean
 
 from twill import whatif
 from twill.diagnostics import TwillError
@@ -30,19 +31,23 @@ from twill.generation.choices.persistence import SHORT
 from twill.generation.choices.stated import Stated
 from twill.generation.loop_nest import FEWEST, NoScheduleError
 from twill.inputs import Case
+from twill.ir.loop import Loop, Tensor
 from twill.ir.problem import Problem
 from twill.ir.program import WarpProgram
 from twill.ir.statements import Pipelined, through_registers, walk
 from twill.modulo.bounds import bounds
-from twill.ops.table import names
+from twill.ops.rules import is_float
+from twill.ops.table import names, writes_global
 from twill.simulate.passing import passing
 from twill.simulate.predict import block_time, busy, from_l2, shared, time_of_sm
 from twill.targets import target
 from twill.warp.channels import constant_trips
 from twill.warp.copies import with_copies
-from twill.warp.dataflow import read
+from twill.warp.dataflow import Code, read
+from twill.warp.non_loop_code import closed
 from twill.warp.residency import of_programs
 from twill.warp.skipped import flagged, skipped
+from twill.warp.stored_tiles import stored_tiles
 from twill.warp.tasks import Scheduled
 
 CLEARLY = 1.04
@@ -57,6 +62,24 @@ busy, where both forms are predicted to keep one busy. (On an H200, kernels with
 the gain without that group: aiter's split-K product of 16 rows 1.03 and 1.43, Triton's twelfth tutorial with
 16 rows 1.09 and 1.04, fla's sparse attention's top-k 1.47 and 1.07; two that it makes no difference to, of
 1.00, are as fast as Triton's with that group.)"""
+
+FILLED = 1.4
+"""How many times as many thread blocks have to work on an SM at a time, over whole grids (`filled`), where
+both forms are predicted to take about as long (estimate, between what was measured on an H200 with such
+predictions: four blocks for three, 1.49 times as many: Mamba's _bmm_chunk_bwd_kernel 1.07 times as fast, its
+_chunk_scan_bwd_dstates_kernel 1.12, fla's recompute_w_u_fwd_kernel of eight warps 1.08, its
+chunk_bwd_kernel_dv 1.00, vLLM's AWQ product 1.07; four for two: fla's chunk_fwd_kernel_o in tiles of 256
+1.07, LMDeploy's fp8 product of experts 1.02, Liger's _moe_bwd_dW1_kernel 1.33. Three for two,
+1.34 times as many: fla's chunk_fwd_o 0.96, its chunk_bwd_kernel_dqkwg 1.04, DeepSeek's fp8 product 0.96.)"""
+FEW_BLOCKS = 3
+"""Thread blocks on an SM at most that leave it idle while they begin and end (estimate; vLLM's _lora_shrink
+in nine blocks for five 0.83 times as fast)."""
+ABOUT = 1.06
+"""How many times as long the form whose blocks fill an SM may take by its prediction then (predicted of those
+above: 0.99 to 1.05)."""
+GRIDS = tuple(2**power for power in range(9, 15))
+"""Thread blocks of grids, where these are not known: sizes of problems and of tiles are mostly powers of two,
+of which the SMs of a GPU are no multiple (estimate)."""
 
 RARELY = 0.5
 """Part of the iterations that take a branch which a number in memory decides, for each of them: a kernel has
@@ -142,7 +165,8 @@ def _of_warpgroups(first: Attempt, attempt: Lowering, stated: Stated | None) -> 
         trips = once
     before, after = _time(first, trips), _time(other, trips)
     clearly, queued = before >= CLEARLY * after, _waits_less(first, other, trips)
-    if not clearly and not queued and not _more_in_reserve(first, other, trips):
+    reserve = clearly or queued or _more_in_reserve(first, other, trips)
+    if not reserve and not _fills_more(first, other, trips):
         return first
     what = (
         f"a thread block of {' and '.join(map(str, trips.values()))} iterations" if trips else "an iteration"
@@ -153,6 +177,8 @@ def _of_warpgroups(first: Attempt, attempt: Lowering, stated: Stated | None) -> 
     if not clearly and queued:
         before, after = _in_queue(first, trips), _in_queue(other, trips)
         cycles += f"; {after:.0f} and {before:.0f} with thread blocks that wait for the busiest unit"
+    elif not reserve:
+        cycles += f"; {other.program.resident_blocks} thread blocks for {first.program.resident_blocks}"
     elif not clearly:
         cycles += f"; {_of_blocks(other):.0f} and {_of_blocks(first):.0f} without units that are always busy"
     note = f"the group that computes loads too: {what} {cycles}"
@@ -237,6 +263,52 @@ def _waits_less(first: Attempt, other: Attempt, trips: Mapping[int, int]) -> boo
     if _rare(other) or (not trips and recurrent(first)) or first.program.resident_blocks == 1:
         return False
     return _in_queue(first, trips) >= CLEARLY * _in_queue(other, trips)
+
+
+def _fills_more(first: Attempt, other: Attempt, trips: Mapping[int, int]) -> bool:
+    """Whether both forms are predicted to take about as long, and clearly more thread blocks that load for
+    themselves work on an SM at a time: they begin and end at different times, so that fewer wait for their
+    first tiles, or for their last stores, and fewer SMs are idle at the end of a grid. Not where a loop
+    carries a state that it stores (a grid has few of these blocks), nor for a block that has an SM for
+    itself (see `_waits_less`)."""
+    few = 1 < first.program.resident_blocks <= FEW_BLOCKS
+    sms = first.loops[0].machine.multiprocessors
+    if not few or sms is None or _rare(other) or _of_few_blocks(first, trips):
+        return False
+    tiles = stored_tiles(first.program.function)
+    grids = (tiles,) if tiles else GRIDS
+    before, after = (filled(one.program.resident_blocks, sms, grids) for one in (first, other))
+    return after >= FILLED * before and ABOUT * _in_queue(first, trips) >= _in_queue(other, trips)
+
+
+def filled(blocks: int, multiprocessors: int, grids: Sequence[int] = GRIDS) -> float:
+    """Thread blocks that work on an SM at a time where it holds so many, the mean over grids of so many: the
+    last blocks of a grid leave SMs idle. (132 SMs hold 512 blocks at once in fours, and in threes 396.)"""
+    return geometric_mean([_filled(grid, blocks, multiprocessors) for grid in grids])
+
+
+def _filled(grid: int, blocks: int, multiprocessors: int) -> float:
+    rounds = -(-grid // (blocks * multiprocessors))
+    return grid / rounds / multiprocessors
+
+
+def _of_few_blocks(first: Attempt, trips: Mapping[int, int]) -> bool:
+    """Whether a loop walks along what other kernels divide among thread blocks: iterations need each other's
+    results (`recurrent`), or what they store follows from a tile that they carry (a state)."""
+    code = read(first.program.module, first.program.function)
+    return not trips and (recurrent(first) or any(_stores_state(code, one.loop) for one in first.loops))
+
+
+def _stores_state(code: Code, loop: Loop) -> bool:
+    carried = {
+        value.id
+        for region in loop.op.regions
+        for block in region.blocks
+        for value in block.args
+        if isinstance(value.type, Tensor) and len(value.type.shape) > 1 and is_float(value)
+    }
+    stored = (op.operands[1:2] for op in loop.op.inner() if writes_global(op))
+    return any(carried & closed(code, values, ()) for values in stored)
 
 
 def _in_queue(one: Attempt, trips: Mapping[int, int]) -> float:

@@ -267,13 +267,12 @@ def _atomic(scope: Scope, op: Op) -> None:
     if op.result.id in _read(scope.program):
         atomics.execute(scope, op, word, (pointers, value), masks)
         return
-    scope.lines += atomics.released(scope, op, together=not isinstance(value.type, Tensor))
     if not isinstance(value.type, Tensor):
-        mask = "".join(f" && {scope.scalar(one)}" for one in masks)
         source = cast(value.type, scope.scalar(value))
         called = atomics.call(op, word, c_type(value.type), scope.scalar(pointers), [source])
-        scope.lines.append(f"if (thread.leader{mask}) {called};")
+        scope.lines += atomics.by_leader(scope, op, masks, called, acquires=False)
         return
+    scope.lines += atomics.released(op)
     if atomics.adds_neighbours(kind, value.type) and (several := _added(scope, op)) is not None:
         scope.lines += several
         return

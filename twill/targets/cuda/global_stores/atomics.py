@@ -3,6 +3,10 @@
 Takes an operation of a group with the word of CUDA; gives C. One of the threads that hold an element executes
 it, and the others read what it found from the scratch buffer of the group. An operation that releases is
 behind all that the group has written, by TMA too; one that acquires is before all that the group reads then.
+Where the leader executes it alone, it fences alone, between barriers of the group: what other threads have
+written before a barrier, a fence of one thread behind it orders too, and the same holds for what they read
+(PTX ISA, memory consistency model, causality order; so does cooperative groups' grid.sync). A fence of the
+GPU waits for memory and empties the L1 cache.
 """
 
 from collections.abc import Sequence
@@ -21,12 +25,12 @@ FENCE = "__threadfence();"
 
 def execute(scope: Scope, op: Op, word: str, operands: Sequence[Value], masks: Sequence[Value]) -> None:
     """Appends the operation: `word` is called with the operands."""
-    ordered = op.attributes.get("sem") != "relaxed"
-    scope.lines += released(scope, op, together=True) or [scope.group_barrier()]
     if isinstance(op.result.type, Tensor):
+        ordered = op.attributes.get("sem") != "relaxed"
+        scope.lines += [*((*_stored_by_tma(scope), FENCE) if ordered else ()), scope.group_barrier()]
         _tile(scope, op, op.result.type, word, operands, masks, ordered=ordered)
     else:
-        _scalar(scope, op, word, operands, masks, ordered=ordered)
+        _scalar(scope, op, word, operands, masks)
 
 
 def adds_neighbours(kind: str, tile: Tensor) -> bool:
@@ -34,14 +38,25 @@ def adds_neighbours(kind: str, tile: Tensor) -> bool:
     return kind == "fadd" and c_type(tile) in ("__half", "__nv_bfloat16", "float")
 
 
-def released(scope: Scope, op: Op, *, together: bool) -> list[str]:
-    """What stands before an operation that releases: what each thread has written is complete, or
-    (`together`) what the group has written."""
+def released(op: Op) -> list[str]:
+    """What stands before an operation of several threads that releases: what each has written is complete."""
+    return [] if op.attributes.get("sem") == "relaxed" else [FENCE]
+
+
+def by_leader(scope: Scope, op: Op, masks: Sequence[Value], called: str, *, acquires: bool) -> list[str]:
+    """An operation of the leader alone, behind what the group has written where it releases, before what the
+    group reads behind its next barrier where that is of use (`acquires`)."""
+    condition = " && ".join(["thread.leader", *(scope.scalar(mask) for mask in masks)])
     if op.attributes.get("sem") == "relaxed":
-        return []
-    stores = together and any(isinstance(statement, StoreTile) for statement in walk(scope.group.body))
-    wait = ["if (thread.leader) tma_wait<0>();"] if stores else []
-    return [*wait, FENCE, *([scope.group_barrier()] if together else [])]
+        return [f"if ({condition}) {called};"]
+    fenced = [f"    {FENCE}", f"    {called};", *([f"    {FENCE}"] if acquires else [])]
+    return [*_stored_by_tma(scope), scope.group_barrier(), f"if ({condition}) {{", *fenced, "}"]
+
+
+def _stored_by_tma(scope: Scope) -> list[str]:
+    """Tiles that TMA stores are written."""
+    stores = any(isinstance(statement, StoreTile) for statement in walk(scope.group.body))
+    return ["if (thread.leader) tma_wait<0>();"] if stores else []
 
 
 def call(op: Op, word: str, kind: str, pointer: str, values: Sequence[str]) -> str:
@@ -57,16 +72,15 @@ def call(op: Op, word: str, kind: str, pointer: str, values: Sequence[str]) -> s
     return f"{word}(reinterpret_cast<{own}*>({pointer}), {passed})"
 
 
-def _scalar(
-    scope: Scope, op: Op, word: str, operands: Sequence[Value], masks: Sequence[Value], *, ordered: bool
-) -> None:
+def _scalar(scope: Scope, op: Op, word: str, operands: Sequence[Value], masks: Sequence[Value]) -> None:
     pointer, *values = (cast(value.type, scope.scalar(value)) for value in operands)
     kind = c_type(op.result.type)
     place = f"shared_at<{kind}>({scope.scratch})"
-    condition = " && ".join(["thread.leader", *(scope.scalar(mask) for mask in masks)])
+    called = f"{place} = {call(op, word, kind, pointer, values)}"
+    relaxed = op.attributes.get("sem") == "relaxed"
     scope.lines += [
-        f"if ({condition}) {place} = {call(op, word, kind, pointer, values)};",
-        *([FENCE] if ordered else []),
+        *([scope.group_barrier()] if relaxed else []),
+        *by_leader(scope, op, masks, called, acquires=True),
         scope.group_barrier(),
     ]
     scope.named(op.result, bare(number(op.result.type, place)))

@@ -189,8 +189,10 @@ def _by_tma(program: Program) -> bool:
 
 
 def _tells_others(program: Program) -> bool:
-    """Whether the kernel may tell other thread blocks of its stores: by an atomic operation."""
-    return program.clustered or any(role(op) in ATOMIC for op in program.function.walk())
+    """Whether the kernel may tell other thread blocks of its stores: by an atomic operation that does not
+    order them itself (`global_stores.atomics`)."""
+    atomics = (op for op in program.function.walk() if role(op) in ATOMIC)
+    return program.clustered or any(op.attributes.get("sem") == "relaxed" for op in atomics)
 
 
 def _pair_sync(emitter: Emitter) -> list[str]:
