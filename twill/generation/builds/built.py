@@ -17,6 +17,7 @@ from twill.engine.clock import own_clock
 from twill.generation.attempts import time_of_sm, trips_if_short
 from twill.generation.builds import forms
 from twill.generation.builds.checked_build import check_beside_build, library, warnings
+from twill.generation.builds.for_grids import with_choice
 from twill.generation.builds.more_blocks import LEAST_GIVEN, LEAST_USED, in_more_blocks, loaded
 from twill.generation.builds.retries import (
     FEWEST_GROUPS,
@@ -156,7 +157,9 @@ def with_library(
     made = other or (made if said else _in_more_blocks(made, options, folder))
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
-    library(made, folder, home)
+    if not library(made, folder, home):
+        made = with_choice(made, options, on_progress)
+        library(made, folder, home)
     return made, other is not None
 
 

@@ -1,8 +1,8 @@
 """The launcher of a kernel, with a C interface: it encodes the tensor maps, counts the thread blocks and
-launches them.
+launches them, in the form that is predicted to be fastest.
 
-Takes a `Program` and its form with pointer loads by TMA, where it has one; gives the text of a C function.
-Raises TwillError for a descriptor that can not be generated.
+Takes a `Program` and its form with pointer loads by TMA, where it has one; gives the text of a C function,
+and of one for each other form. Raises TwillError for a descriptor that can not be generated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,6 +43,8 @@ MAP_TYPES = {
 sign."""
 NO_ELEMENTS = "no_elements"
 """The memory of tensors without elements."""
+CHOSEN = "chosen"
+"""What a launch takes: which form, and bytes of shared memory at least."""
 CLUSTERED = "clustered"
 """Whether the thread blocks of a launch can be clusters that share loads."""
 MOST_ALONG_YZ = 65535
@@ -54,10 +56,54 @@ def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) ->
     extents = _extents(program)
     own = [text for i, text in enumerate(arguments(program)) if i not in extents]
     signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
+    what = "gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made."
+    return [
+        f"/// Launches the kernel; {what}",
+        'extern "C" int',
+        f"{name}_launch({signature}) {{",
+        *indented([*_choice(program, name), *_launched(program, name, bytes, form)]),
+        "}",
+    ]
+
+
+def other_launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
+    """The same of another form, for the launcher that chooses it."""
+    signature = ", ".join([*arguments(program), f"dim3 grid, Choice {CHOSEN}, cudaStream_t stream"])
+    extents = "const int grid_x = grid.x, grid_y = grid.y, grid_z = grid.z;"
+    lines = indented([extents, *_launched(program, name, bytes, form)])
+    return ["static int", f"{name}_launch({signature}) {{", *lines, "}"]
+
+
+def other_name(name: str, other: Program) -> str:
+    """Of the kernel of another form of a program."""
+    return f"{name}_{other.resident_blocks}_blocks"
+
+
+def _choice(program: Program, name: str) -> list[str]:
+    """The choice of a launch between forms, by the number of its thread blocks."""
+    forms = (program, *program.others)
+    paces = [f"{{{one.blocks}, {one.alone:.0f}, {one.busy:.0f}}}" for one in (form.pace for form in forms) if one]
+    if not paces:
+        return []
+    passed = ", ".join([*(argument(program, one) for one in program.function.args), _dim3(AXES), CHOSEN, "stream"])
+    return [
+        "// thread blocks on a multiprocessor; cycles of an iteration of one alone, and of its busiest unit",
+        f"const Form forms[] = {{{', '.join(paces)}}};",
+        f"Choice {CHOSEN};",
+        *_checked(f"choose(int64_t(grid_x) * grid_y * grid_z, forms, &{CHOSEN})"),
+        *(
+            f"if ({CHOSEN}.form == {i}) return {other_name(name, other)}_launch({passed});"
+            for i, other in enumerate(program.others, 1)
+        ),
+    ]
+
+
+def _launched(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
+    """What launches one form."""
     lines = ["if (grid_x % 2) return cudaErrorInvalidConfiguration;"] if program.pairs else []
     lines += [f"bool {CLUSTERED} = grid_x % 2 == 0;"] if program.cluster > 1 else []
     lines += [line for value in program.even for line in _even(program, value)]
-    for position, axis in extents.items():
+    for position, axis in _extents(program).items():
         value = program.function.args[position]
         lines.append(f"const int {argument(program, value)} = grid_{'xyz'[axis]};")
     lines += [f"NoElements {NO_ELEMENTS}(stream);"] if program.descriptors else []
@@ -65,14 +111,10 @@ def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) ->
     lines += [*_block_count(program), *_device_maps(program), *_products(program)]
     if program.counted:
         lines += ["TileCounter counter(stream);", *_checked("counter.allocate()")]
-    what = "gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made."
-    return [
-        f"/// Launches the kernel; {what}",
-        'extern "C" int',
-        f"{name}_launch({signature}) {{",
-        *indented([*lines, *_order(program), *_calls(program, name, bytes, form)]),
-        "}",
-    ]
+    if program.pace is None:
+        return [*lines, *_order(program), *_calls(program, name, str(bytes), form)]
+    lines.append(f"const int bytes = {CHOSEN}.bytes > {bytes} ? {CHOSEN}.bytes : {bytes};")
+    return [*lines, *_order(program), *_calls(program, name, "bytes", form)]
 
 
 def _extents(program: Program) -> Mapping[int, int]:
@@ -137,7 +179,7 @@ def _order(program: Program) -> list[str]:
     ]
 
 
-def _calls(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
+def _calls(program: Program, name: str, bytes: str, form: TiledForm | None) -> list[str]:
     """The launch of the kernel that the arguments allow."""
     grid = "dim3(blocks)" if _extents(program) else "grid" if program.order != AXES else _dim3(AXES)
     plain = _with_or_without_cluster(TiledForm(program, {}), f"{name}_kernel", grid, bytes)
@@ -152,7 +194,7 @@ def alone(name: str) -> str:
     return f"{name.removesuffix('_kernel')}_alone_kernel"
 
 
-def _with_or_without_cluster(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
+def _with_or_without_cluster(form: TiledForm, name: str, grid: str, bytes: str) -> list[str]:
     """The launch of a kernel, or of the one without clusters beside it where this launch has none."""
     made = _call(form, name, grid, bytes)
     if form.program.cluster == 1:
@@ -161,7 +203,7 @@ def _with_or_without_cluster(form: TiledForm, name: str, grid: str, bytes: int) 
     return [f"if ({CLUSTERED}) {{", *indented(made), "}", *other]
 
 
-def _call(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
+def _call(form: TiledForm, name: str, grid: str, bytes: str) -> list[str]:
     """The launch of one kernel."""
     program = form.program
     passed = [*maps(form), *templates(program), *(argument(program, a) for a in program.function.args)]

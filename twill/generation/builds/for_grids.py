@@ -1,0 +1,170 @@
+"""A kernel whose launches choose how many of its thread blocks an SM holds, by the number of these.
+
+How many are best where all SMs are busy all the time is known when a kernel is made; the grid of a launch is
+not. Few blocks leave the SM to each other, and want slots that hide the arrival of loads without others
+beside them; where a few are left over behind whole waves, fewer or more on an SM take fewer waves. Takes a
+kernel that was built without warnings; gives it with its `BlockPace`, and where another form with the same
+schedules is predicted to be clearly faster for some launches with that form too, built and checked.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from twill.diagnostics import TwillError
+from twill.generation.builds.checked_build import check_beside_build, warnings
+from twill.generation.generate import right
+from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, source
+from twill.ir.loop import GRID
+from twill.ir.program import BlockPace, Program
+from twill.simulate.predict import busy, intervals, shared
+from twill.simulate.waves import fastest
+from twill.targets import target
+from twill.targets.cuda.loads.tiled_form import launched_by_tma
+from twill.warp.dataflow import read
+from twill.warp.lower import lower
+from twill.warp.plan import Options as Lowering
+from twill.warp.residency import persistent
+from twill.warp.stored_tiles import stored_tiles
+from twill.warp.validate import validate
+
+PER_SM = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
+"""Thread blocks of a launch for each SM that are looked at: of more, what is left over is little."""
+BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Numbers of thread blocks on an SM that other forms are made for."""
+GAIN = 1.15
+"""How many times as long a launch has to take at least, for some number of blocks, for the choice to be worth
+it (estimate: a second form doubles the code)."""
+TRIES = 2
+"""Other forms that are built at most, until one has no warnings."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Form:
+    program: Program
+    pace: BlockPace
+
+
+def with_choice(made: Generated, options: GenerateOptions, on_progress: ProgressCallback) -> Generated:
+    """The kernel, with a choice for each launch where that is predicted to be worth it."""
+    if not _open(made, options.lowering):
+        return made
+    per_sm = _per_sm(made)
+    first = _Form(made.program, _pace(made, made.program))
+    before = _times([first.pace], per_sm, whole=True)
+    others = sorted(_worth_it(made, first, options.lowering, per_sm), key=lambda one: one[0])
+    for _, other in others[:TRIES]:
+        if _is_right(made, other.program, options, on_progress):
+            return _choosing(made, first, (other,), before, per_sm)
+    if _most_gained(before, _times([first.pace], per_sm)) < GAIN:
+        return made
+    return _choosing(made, first, (), before, per_sm)
+
+
+def _open(made: Generated, lowering: Lowering) -> bool:
+    """Whether the user has not decided, and a launch has a thread block for each program."""
+    program, machine = made.program, made.loops[0].machine
+    decided = lowering != replace(Lowering(), dynamic=lowering.dynamic, alternate=lowering.alternate)
+    walks = any(GRID in attributes for attributes in program.function.arg_attributes)
+    several = program.tiles_in_flight > 1 or program.clustered or program.claiming is not None
+    if decided or walks or several or machine.residency is None or made.cases[0].module is None:
+        return False
+    return not persistent(read(program.module, program.function), made.loops, nested=False)
+
+
+def _per_sm(made: Generated) -> Sequence[float]:
+    """Thread blocks of a launch for each SM, which may follow from the kernel."""
+    tiles, sms = stored_tiles(made.program.function), made.loops[0].machine.multiprocessors
+    return (tiles / sms,) if tiles is not None and sms else PER_SM
+
+
+def _pace(made: Generated, program: Program) -> BlockPace:
+    loops = made.loops
+    found = made.intervals if program is made.program and made.intervals else intervals(program, loops)
+    alone = shared(loops, [found[one.loop.path] for one in loops])
+    return BlockPace(program.resident_blocks, alone, shared(loops, list(map(busy, loops))))
+
+
+def _times(paces: Sequence[BlockPace], per_sm: Sequence[float], *, whole: bool = False) -> list[float]:
+    """Predicted cycles of the launches; `whole`: an SM holds as many blocks of the first form as it can."""
+    from twill.simulate.waves import launch_time
+
+    if whole:
+        return [launch_time(paces[0], one, paces[0].blocks) for one in per_sm]
+    return [fastest(paces, one)[0] for one in per_sm]
+
+
+def _most_gained(before: Sequence[float], after: Sequence[float]) -> float:
+    return max(one / other for one, other in zip(before, after, strict=True))
+
+
+def _worth_it(
+    made: Generated, first: _Form, lowering: Lowering, per_sm: Sequence[float]
+) -> Iterator[tuple[float, _Form]]:
+    """Other forms that are worth it beside fewer blocks of the first one, each with the logarithm of what
+    launches take with it."""
+    before = _times([first.pace], per_sm)
+    for form in _forms(made, lowering):
+        after = _times([first.pace, form.pace], per_sm)
+        if _most_gained(before, after) >= GAIN:
+            yield sum(map(log, after)), form
+
+
+def _forms(made: Generated, lowering: Lowering) -> Iterator[_Form]:
+    """The schedules in other numbers of thread blocks on an SM, with and without a group that loads."""
+    seen = {made.program.resident_blocks: made.program.shared.bytes}
+    for multistage in (None, True):
+        for blocks in BLOCKS:
+            room = blocks if multistage else 1
+            wanted = replace(lowering, most_blocks=blocks, room=room, multistage=multistage)
+            program = _lowered(made, wanted)
+            if program and seen.get(program.resident_blocks) != program.shared.bytes:
+                seen[program.resident_blocks] = program.shared.bytes
+                yield _Form(program, _pace(made, program))
+
+
+def _lowered(made: Generated, lowering: Lowering) -> Program | None:
+    """Another program of the same schedules; None where there is none."""
+    machine, module = made.loops[0].machine, made.cases[0].module
+    assert module is not None
+    for by_tma in (True, False):
+        wanted = replace(lowering, by_tma=by_tma)
+        try:
+            program = lower(module, made.loops, target(machine.arch), wanted)
+            validate(program, machine.limits)
+        except TwillError:
+            return None
+        if not program.by_tma or launched_by_tma(program):
+            return program
+    return None
+
+
+def _is_right(
+    made: Generated, program: Program, options: GenerateOptions, on_progress: ProgressCallback
+) -> bool:
+    """Whether another form is built without warnings, and computes what it should."""
+
+    try:
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            other = replace(made, program=program, cuda=source(program, made.loops), checked=None)
+            right((other,), options, on_progress, lambda one: check_beside_build(one, folder, on_progress))
+            return not warnings(other, folder)
+    except TwillError:
+        return False
+
+
+def _choosing(
+    made: Generated, first: _Form, others: Sequence[_Form], before: Sequence[float], per_sm: Sequence[float]
+) -> Generated:
+    """The kernel with these forms, and a note of what a launch chooses."""
+    with_paces = tuple(replace(one.program, pace=one.pace) for one in others)
+    program = replace(made.program, pace=first.pace, others=with_paces)
+    paces = [first.pace, *(one.pace for one in others)]
+    gains = [old / fastest(paces, one)[0] for old, one in zip(before, per_sm, strict=True)]
+    most, at = max(zip(gains, per_sm, strict=True))
+    forms = " or ".join(str(one.blocks) for one in paces)
+    note = f"{forms} thread blocks on an SM, or fewer, by the size of a launch: {most:.2f} times as fast predicted"
+    return noted(replace(made, program=program), f"{note} with {at:g} for each SM")
