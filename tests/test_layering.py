@@ -54,7 +54,7 @@ GENERATION = (
     ("candidates",),
     ("as_made", "generate", "kept_searches"),
     ("checked_build", "retries"),
-    ("forms", "spills"),
+    ("for_grids", "forms", "spills"),
     ("more_blocks",),
     ("built", "export"),
 )

@@ -166,5 +166,5 @@ def _choosing(
     gains = [old / fastest(paces, one)[0] for old, one in zip(before, per_sm, strict=True)]
     most, at = max(zip(gains, per_sm, strict=True))
     forms = " or ".join(str(one.blocks) for one in paces)
-    note = f"{forms} thread blocks on an SM, or fewer, by the size of a launch: {most:.2f} times as fast predicted"
-    return noted(replace(made, program=program), f"{note} with {at:g} for each SM")
+    note = f"{forms} thread blocks on an SM, or fewer, by the size of a launch: {most:.2f} times as fast"
+    return noted(replace(made, program=program), f"{note} predicted with {at:g} for each SM")

@@ -104,7 +104,9 @@ def source(program: Program, tensor_core: TensorCore) -> str:
         lines += _kernels(other, own, form, tensor_core)
         lines += [*other_launcher(other, own, other.shared.bytes + 1024, form), ""]
     form = tiled_form(program)
-    lines += [f"// ---- {program.resident_blocks} thread blocks on a multiprocessor", ""] if program.others else []
+    lines += (
+        [f"// ---- {program.resident_blocks} thread blocks on a multiprocessor", ""] if program.others else []
+    )
     lines += _kernels(program, name, form, tensor_core)
     return "\n".join([*lines, *launcher(program, name, program.shared.bytes + 1024, form)]) + "\n"
 

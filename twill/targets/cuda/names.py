@@ -89,13 +89,14 @@ def threads_copied(name: str) -> str:
 _RUNTIME = """
 absolute_halves add_element add_neighbours add_pair add_words
 AlternatelyFilled E2m1 cp_async_first to_bf16
-Channel Choice Claims CountedTiles DependenceBarrier Filling Form K_MAJOR LaunchMemory MN_MAJOR Major MapUse Mask
+Channel Choice Claims CountedTiles DependenceBarrier Filling Form
+K_MAJOR LaunchMemory MN_MAJOR Major MapUse Mask
 NamedBarrier Nearby NoElements beside
 OperandType
 ScaleType SumType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter Whole absolute advanced
 allow_shared_memory await_reads bitcast both both_bytes bulk_load
-choose clamp_magnitude clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async
-cp_async_arrive cp_async_arrive_behind_writes cp_async_arrive_too cp_async_or descriptor_advance
+choose clamp_magnitude clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros
+cp_async cp_async_arrive cp_async_arrive_behind_writes cp_async_arrive_too cp_async_or descriptor_advance
 divide divide_ceiling divide_floor
 elect_one encode_tensor_map exchange_neighbours exchange_pairs exp2_approx exp2_clamped exp2_coefficient
 exp2_highest exp2_lowest exp2_magic

@@ -82,10 +82,14 @@ def other_name(name: str, other: Program) -> str:
 def _choice(program: Program, name: str) -> list[str]:
     """The choice of a launch between forms, by the number of its thread blocks."""
     forms = (program, *program.others)
-    paces = [f"{{{one.blocks}, {one.alone:.0f}, {one.busy:.0f}}}" for one in (form.pace for form in forms) if one]
+    paces = [
+        f"{{{one.blocks}, {one.alone:.0f}, {one.busy:.0f}}}" for one in (form.pace for form in forms) if one
+    ]
     if not paces:
         return []
-    passed = ", ".join([*(argument(program, one) for one in program.function.args), _dim3(AXES), CHOSEN, "stream"])
+    passed = ", ".join(
+        [*(argument(program, one) for one in program.function.args), _dim3(AXES), CHOSEN, "stream"]
+    )
     return [
         "// thread blocks on a multiprocessor; cycles of an iteration of one alone, and of its busiest unit",
         f"const Form forms[] = {{{', '.join(paces)}}};",
