@@ -30,7 +30,7 @@ def quiet(name: str, event: object) -> None:
 
 
 def chosen(
-    monkeypatch: pytest.MonkeyPatch, kernel: str = KERNEL, right: bool = True, **given: object
+    monkeypatch: pytest.MonkeyPatch, kernel: str = KERNEL, right: bool = True, lowering: Options | None = None
 ) -> Generated:
     """The kernel with a choice where that is predicted to be worth it; other forms are `right`."""
 
@@ -39,7 +39,7 @@ def chosen(
 
     monkeypatch.setattr(for_grids, "_is_right", checked)
     made = _generated(kernel)
-    return with_choice(made, GenerateOptions(lowering=Options(**given)), quiet)  # pyright: ignore
+    return with_choice(made, GenerateOptions(lowering=lowering or Options()), quiet)
 
 
 def paced(monkeypatch: pytest.MonkeyPatch, alone: float, busy: float, slots: float) -> None:
@@ -86,10 +86,10 @@ def test_fewer_blocks_of_the_same_form(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.program.others == ()
 
 
-@pytest.mark.parametrize("given", [{"blocks": 1000}, {"multistage": False}, {"most_blocks": 2}])
-def test_what_the_user_decides_stays(monkeypatch: pytest.MonkeyPatch, given: dict[str, object]) -> None:
+@pytest.mark.parametrize("given", [Options(blocks=1000), Options(multistage=False), Options(most_blocks=2)])
+def test_what_the_user_decides_stays(monkeypatch: pytest.MonkeyPatch, given: Options) -> None:
     paced(monkeypatch, 400, 50, 50)
-    assert chosen(monkeypatch, **given).program.pace is None
+    assert chosen(monkeypatch, lowering=given).program.pace is None
 
 
 @pytest.mark.parametrize("kernel", ["grouped"])

@@ -36,8 +36,8 @@ def launch_time(pace: BlockPace, per_sm: float, blocks: int) -> float:
 
 
 def fastest(paces: Sequence[BlockPace], per_sm: float) -> tuple[float, int, int]:
-    """Cycles of a launch, its form and how many of its blocks an SM holds: of the first form as many as it has,
-    unless another choice is clearly faster."""
+    """Cycles of a launch, its form and how many of its blocks an SM holds: of the first form as many as
+    it has, unless another choice is clearly faster."""
     first = launch_time(paces[0], per_sm, paces[0].blocks)
     tried = [
         (launch_time(pace, per_sm, blocks), form, blocks)

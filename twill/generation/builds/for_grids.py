@@ -120,9 +120,16 @@ def _forms(made: Generated, lowering: Lowering) -> Iterator[_Form]:
             room = blocks if multistage else 1
             wanted = replace(lowering, most_blocks=blocks, room=room, multistage=multistage)
             program = _lowered(made, wanted)
-            if program and seen.get(program.resident_blocks) != program.shared.bytes:
+            if program is None or _computing(program) != _computing(made.program):
+                continue
+            if seen.get(program.resident_blocks) != program.shared.bytes:
                 seen[program.resident_blocks] = program.shared.bytes
                 yield _Form(program, _pace(made, program))
+
+
+def _computing(program: Program) -> list[int]:
+    """Warps of the groups that compute: where they are less than a warpgroup, others compute copies."""
+    return [group.warps for group in program.groups if not group.only_moves]
 
 
 def _lowered(made: Generated, lowering: Lowering) -> Program | None:

@@ -43,7 +43,7 @@ MAP_TYPES = {
 sign."""
 NO_ELEMENTS = "no_elements"
 """The memory of tensors without elements."""
-CHOSEN = "chosen"
+CHOICE = "choice"
 """What a launch takes: which form, and bytes of shared memory at least."""
 CLUSTERED = "clustered"
 """Whether the thread blocks of a launch can be clusters that share loads."""
@@ -68,7 +68,7 @@ def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) ->
 
 def other_launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
     """The same of another form, for the launcher that chooses it."""
-    signature = ", ".join([*arguments(program), f"dim3 grid, Choice {CHOSEN}, cudaStream_t stream"])
+    signature = ", ".join([*arguments(program), f"dim3 grid, Choice {CHOICE}, cudaStream_t stream"])
     extents = "const int grid_x = grid.x, grid_y = grid.y, grid_z = grid.z;"
     lines = indented([extents, *_launched(program, name, bytes, form)])
     return ["static int", f"{name}_launch({signature}) {{", *lines, "}"]
@@ -88,15 +88,15 @@ def _choice(program: Program, name: str) -> list[str]:
     if not paces:
         return []
     passed = ", ".join(
-        [*(argument(program, one) for one in program.function.args), _dim3(AXES), CHOSEN, "stream"]
+        [*(argument(program, one) for one in program.function.args), _dim3(AXES), CHOICE, "stream"]
     )
     return [
         "// thread blocks on a multiprocessor; cycles of an iteration of one alone, and of its busiest unit",
         f"const Form forms[] = {{{', '.join(paces)}}};",
-        f"Choice {CHOSEN};",
-        *_checked(f"choose(int64_t(grid_x) * grid_y * grid_z, forms, &{CHOSEN})"),
+        f"Choice {CHOICE};",
+        *_checked(f"choose(int64_t(grid_x) * grid_y * grid_z, forms, &{CHOICE})"),
         *(
-            f"if ({CHOSEN}.form == {i}) return {other_name(name, other)}_launch({passed});"
+            f"if ({CHOICE}.form == {i}) return {other_name(name, other)}_launch({passed});"
             for i, other in enumerate(program.others, 1)
         ),
     ]
@@ -117,7 +117,7 @@ def _launched(program: Program, name: str, bytes: int, form: TiledForm | None) -
         lines += ["TileCounter counter(stream);", *_checked("counter.allocate()")]
     if program.pace is None:
         return [*lines, *_order(program), *_calls(program, name, str(bytes), form)]
-    lines.append(f"const int bytes = {CHOSEN}.bytes > {bytes} ? {CHOSEN}.bytes : {bytes};")
+    lines.append(f"const int bytes = {CHOICE}.bytes > {bytes} ? {CHOICE}.bytes : {bytes};")
     return [*lines, *_order(program), *_calls(program, name, "bytes", form)]
 
 
