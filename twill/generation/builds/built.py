@@ -158,9 +158,23 @@ def with_library(
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
     if not library(made, folder, home):
-        made = with_choice(made, options, on_progress)
-        library(made, folder, home)
+        made = _with_choice(made, options, on_progress, folder, home)
     return made, other is not None
+
+
+def _with_choice(
+    made: Generated, options: GenerateOptions, on_progress: ProgressCallback, folder: Path, home: Path | None
+) -> Generated:
+    """The kernel, its library in the folder, with a choice for each launch where that is predicted to be
+    worth it."""
+    choosing = with_choice(made, options, on_progress)
+    try:
+        if not library(choosing, folder, home):
+            return choosing
+    except TwillError:
+        pass
+    library(made, folder, home)
+    return made
 
 
 def _in_more_blocks(made: Generated, options: GenerateOptions, folder: Path) -> Generated:

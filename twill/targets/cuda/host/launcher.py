@@ -45,6 +45,7 @@ NO_ELEMENTS = "no_elements"
 """The memory of tensors without elements."""
 CHOICE = "choice"
 """What a launch takes: which form, and bytes of shared memory at least."""
+EXTENTS = ("int grid_x", "int grid_y", "int grid_z")
 CLUSTERED = "clustered"
 """Whether the thread blocks of a launch can be clusters that share loads."""
 MOST_ALONG_YZ = 65535
@@ -55,7 +56,7 @@ def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) ->
     """The function `name`_launch; `bytes` of dynamic shared memory."""
     extents = _extents(program)
     own = [text for i, text in enumerate(arguments(program)) if i not in extents]
-    signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
+    signature = ", ".join([*own, *EXTENTS, "cudaStream_t stream"])
     what = "gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made."
     return [
         f"/// Launches the kernel; {what}",
@@ -68,9 +69,9 @@ def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) ->
 
 def other_launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
     """The same of another form, for the launcher that chooses it."""
-    signature = ", ".join([*arguments(program), f"dim3 grid, Choice {CHOICE}, cudaStream_t stream"])
-    extents = "const int grid_x = grid.x, grid_y = grid.y, grid_z = grid.z;"
-    lines = indented([extents, *_launched(program, name, bytes, form)])
+    given = [*EXTENTS, f"Choice {CHOICE}", "cudaStream_t stream"]
+    signature = ", ".join([*arguments(program), *given])
+    lines = indented(_launched(program, name, bytes, form))
     return ["static int", f"{name}_launch({signature}) {{", *lines, "}"]
 
 
@@ -87,9 +88,8 @@ def _choice(program: Program, name: str) -> list[str]:
     ]
     if not paces:
         return []
-    passed = ", ".join(
-        [*(argument(program, one) for one in program.function.args), _dim3(AXES), CHOICE, "stream"]
-    )
+    own = [argument(program, one) for one in program.function.args]
+    passed = ", ".join([*own, "grid_x", "grid_y", "grid_z", CHOICE, "stream"])
     return [
         "// thread blocks on a multiprocessor; cycles of an iteration of one alone, and of its busiest unit",
         f"const Form forms[] = {{{', '.join(paces)}}};",
