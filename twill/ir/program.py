@@ -141,7 +141,8 @@ class BlockPace:
     blocks: int
     """That it holds at the same time, at most."""
     alone: float
-    """Machine cycles for an iteration of each loop, together, of a block that no other one is beside."""
+    """Machine cycles for an iteration of each loop, together, of a block that no other one is beside, with a
+    part of those before its first iteration and behind its last one."""
     busy: float
     """Of these, those for which it needs the busiest unit of the SM."""
 

@@ -19,10 +19,11 @@ from twill.generation.generate import right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, source
 from twill.ir.loop import GRID
 from twill.ir.program import BlockPace, Program
-from twill.simulate.predict import busy, intervals, shared
+from twill.simulate.predict import TRIPS, busy, intervals, shared
 from twill.simulate.waves import fastest
 from twill.targets import target
 from twill.targets.cuda.loads.tiled_form import launched_by_tma
+from twill.warp.channels import constant_trips
 from twill.warp.dataflow import read
 from twill.warp.lower import lower
 from twill.warp.plan import Options as Lowering
@@ -37,6 +38,11 @@ BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16)
 GAIN = 1.15
 """How many times as long a launch has to take at least, for some number of blocks, for the choice to be worth
 it (estimate: a second form doubles the code)."""
+AROUND = 2.5
+"""How many times as long as a load takes to arrive a thread block takes before its first iteration and behind
+its last one, which other blocks hide. (On an H200, products of tiles of 128 x 128, two thread blocks of three
+slots beside one of seven: 1.06 times the time with 64 iterations, 0.86 with 16, which is 3.4 for that tile;
+smaller ones are stored sooner.)"""
 TRIES = 2
 """Other forms that are built at most, until one has no warnings."""
 
@@ -81,9 +87,12 @@ def _per_sm(made: Generated) -> Sequence[float]:
 
 
 def _pace(made: Generated, program: Program) -> BlockPace:
-    loops = made.loops
+    loops, machine = made.loops, made.loops[0].machine
     found = made.intervals if program is made.program and made.intervals else intervals(program, loops)
+    code = read(program.module, program.function)
+    trips = max(constant_trips(code, one.loop) or TRIPS for one in loops)
     alone = shared(loops, [found[one.loop.path] for one in loops])
+    alone += AROUND * machine.loads.arrival / trips
     return BlockPace(program.resident_blocks, alone, shared(loops, list(map(busy, loops))))
 
 
