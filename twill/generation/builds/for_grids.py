@@ -7,7 +7,7 @@ kernel that was built without warnings; gives it with its `BlockPace`, and where
 schedules is predicted to be clearly faster for some launches with that form too, built and checked.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
@@ -115,25 +115,33 @@ def _worth_it(
     """Other forms that are worth it beside fewer blocks of the first one, each with the logarithm of what
     launches take with it."""
     before = _times([first.pace], per_sm)
-    for form in _forms(made, lowering):
-        after = _times([first.pace, form.pace], per_sm)
-        if _most_gained(before, after) >= GAIN:
-            yield sum(map(log, after)), form
 
+    def worth_it(pace: BlockPace) -> bool:
+        return _most_gained(before, _times([first.pace, pace], per_sm)) >= GAIN
 
-def _forms(made: Generated, lowering: Lowering) -> Iterator[_Form]:
-    """The schedules in other numbers of thread blocks on an SM, with and without a group that loads."""
-    seen = {made.program.resident_blocks: made.program.shared.bytes}
     for multistage in (None, True):
-        for blocks in BLOCKS:
-            room = blocks if multistage else 1
-            wanted = replace(lowering, most_blocks=blocks, room=room, multistage=multistage)
-            program = _lowered(made, wanted)
-            if program is None or _computing(program) != _computing(made.program):
-                continue
-            if seen.get(program.resident_blocks) != program.shared.bytes:
-                seen[program.resident_blocks] = program.shared.bytes
-                yield _Form(program, _pace(made, program))
+        for form in _forms(made, first.pace, replace(lowering, multistage=multistage), worth_it):
+            yield sum(map(log, _times([first.pace, form.pace], per_sm))), form
+
+
+def _forms(
+    made: Generated, first: BlockPace, lowering: Lowering, worth_it: Callable[[BlockPace], bool]
+) -> Iterator[_Form]:
+    """The schedules in other numbers of thread blocks on an SM, fewest first: these take least without others,
+    and what would not be worth it by that is not tried."""
+    alone = first.busy
+    for blocks in BLOCKS:
+        if not worth_it(BlockPace(blocks, alone, first.busy)):
+            continue
+        room = blocks if lowering.multistage else lowering.room
+        program = _lowered(made, replace(lowering, most_blocks=blocks, room=room))
+        if program is None or program.resident_blocks < blocks:
+            return
+        if _computing(program) == _computing(made.program):
+            pace = _pace(made, program)
+            alone = pace.alone
+            if worth_it(pace):
+                yield _Form(program, pace)
 
 
 def _computing(program: Program) -> list[int]:
