@@ -127,7 +127,7 @@ def _worth_it(
 def _forms(
     made: Generated, first: BlockPace, lowering: Lowering, worth_it: Callable[[BlockPace], bool]
 ) -> Iterator[_Form]:
-    """The schedules in other numbers of thread blocks on an SM, fewest first: these take least without others,
+    """The schedules in other numbers of thread blocks on an SM, fewest first: these take least by themselves,
     and what would not be worth it by that is not tried."""
     alone = first.busy
     for blocks in BLOCKS:
