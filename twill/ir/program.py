@@ -145,6 +145,10 @@ class BlockPace:
     part of those before its first iteration and behind its last one."""
     busy: float
     """Of these, those for which it needs the busiest unit of the SM."""
+    long_loop: int | None = None
+    """Iterations of a loop from which on an SM holds no more than `of_long_loops`; None where it always holds
+    as many as it can."""
+    of_long_loops: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

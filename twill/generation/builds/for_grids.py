@@ -22,6 +22,7 @@ from twill.ir.program import BlockPace, Program
 from twill.simulate.predict import TRIPS, busy, intervals, shared
 from twill.simulate.waves import fastest
 from twill.targets import target
+from twill.targets.cuda.host.host_trips import loops
 from twill.targets.cuda.loads.tiled_form import launched_by_tma
 from twill.warp.channels import constant_trips
 from twill.warp.dataflow import read
@@ -60,11 +61,13 @@ def with_choice(made: Generated, options: GenerateOptions, on_progress: Progress
     per_sm = _per_sm(made)
     first = _Form(made.program, _pace(made, made.program))
     before = _times([first.pace], per_sm, whole=True)
+    first = _of_long_loops(made, first, options.lowering)
     others = sorted(_worth_it(made, first, options.lowering, per_sm), key=lambda one: one[0])
     for _, other in others[:TRIES]:
         if _is_right(made, other.program, options, on_progress):
             return _choosing(made, first, (other,), before, per_sm)
-    if _most_gained(before, _times([first.pace], per_sm)) < GAIN:
+    gained = _most_gained(before, _times([first.pace], per_sm))
+    if gained < GAIN and first.pace.long_loop is None:
         return made
     return _choosing(made, first, (), before, per_sm)
 
@@ -94,6 +97,21 @@ def _pace(made: Generated, program: Program) -> BlockPace:
     alone = shared(loops, [found[one.loop.path] for one in loops])
     alone += AROUND * machine.loads.arrival / trips
     return BlockPace(program.resident_blocks, alone, shared(loops, list(map(busy, loops))))
+
+
+def _of_long_loops(made: Generated, first: _Form, lowering: Lowering) -> _Form:
+    """The form with no more blocks in long loops than without those that TMA makes room for, as where the
+    iterations are known when a kernel is made (`warp.residency.tiles_and_vectors`)."""
+    program, machine = made.program, made.loops[0].machine
+    code = read(program.module, program.function)
+    known = [constant_trips(code, one.loop) for one in made.loops]
+    if program.by_tma is None or machine.residency is None or None not in known or not loops(program):
+        return first
+    without = _lowered(made, replace(lowering, by_tma=False))
+    if without is None or without.resident_blocks >= first.pace.blocks:
+        return first
+    long, few = machine.residency.long_loop, without.resident_blocks
+    return replace(first, pace=replace(first.pace, long_loop=long, of_long_loops=few))
 
 
 def _times(paces: Sequence[BlockPace], per_sm: Sequence[float], *, whole: bool = False) -> list[float]:
@@ -153,7 +171,7 @@ def _lowered(made: Generated, lowering: Lowering) -> Program | None:
     """Another program of the same schedules; None where there is none."""
     machine, module = made.loops[0].machine, made.cases[0].module
     assert module is not None
-    for by_tma in (True, False):
+    for by_tma in (True, False) if lowering.by_tma else (False,):
         wanted = replace(lowering, by_tma=by_tma)
         try:
             program = lower(module, made.loops, target(machine.arch), wanted)

@@ -5,6 +5,7 @@
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -217,6 +218,7 @@ inline cudaError_t resident_blocks(int64_t programs, unsigned* blocks) {
 struct Form {
     int blocks;
     double alone, busy;
+    int most = blocks;  // that it is to hold
 
     /// Cycles of so many blocks that begin on a multiprocessor at the same time.
     double beside(int64_t count) const {
@@ -249,16 +251,14 @@ static inline cudaError_t choose(int64_t programs, const Form (&forms)[Forms], C
                                            std::pair{&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor},
                                            std::pair{&reserved, cudaDevAttrReservedSharedMemoryPerBlock}})
         if (const cudaError_t status = cudaDeviceGetAttribute(value, attribute, device)) return status;
-    *chosen = {};
-    double least = forms[0].launch(programs, multiprocessors, forms[0].blocks) / clearly;
+    int held = forms[0].most;
+    double least = forms[0].launch(programs, multiprocessors, held) / clearly;
     for (int form = 0; form < Forms; ++form)
-        for (int held = 1; held <= forms[form].blocks; ++held) {
-            const double cycles = forms[form].launch(programs, multiprocessors, held);
-            if (cycles >= least) continue;
-            least = cycles;
-            const int others = (shared / (held + 1) - reserved) / 128 * 128 + 128;  // one more does not fit
-            *chosen = {form, held < forms[form].blocks ? others : 0};
-        }
+        for (int tried = 1; tried <= forms[form].most; ++tried)
+            if (const double cycles = forms[form].launch(programs, multiprocessors, tried); cycles < least)
+                least = cycles, held = tried, chosen->form = form;
+    const int others = (shared / (held + 1) - reserved) / 128 * 128 + 128;  // one more does not fit
+    chosen->bytes = held < forms[chosen->form].blocks ? others : 0;
     return cudaSuccess;
 }
 

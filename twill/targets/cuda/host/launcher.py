@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, TensorDesc
 from twill.ir.operands import Slot
-from twill.ir.program import AXES, Program
+from twill.ir.program import AXES, BlockPace, Program
 from twill.ir.slicing import backward_slice
 from twill.ir.statements import ProducerLoad, StoreTile, walk
 from twill.ops.table import TABLE, role
 from twill.targets.cuda.emitter import ORDERED, indented, line_bytes
 from twill.targets.cuda.expressions import bare
-from twill.targets.cuda.host import device_maps, host_numbers
+from twill.targets.cuda.host import device_maps, host_numbers, host_trips
 from twill.targets.cuda.host.parameters import argument, arguments, map_name, maps, templates
 from twill.targets.cuda.loads.tiled_form import TiledForm, encoded, without_cluster
 from twill.targets.cuda.operations import execute
@@ -83,14 +83,14 @@ def other_name(name: str, other: Program) -> str:
 def _choice(program: Program, name: str) -> list[str]:
     """The choice of a launch between forms, by the number of its thread blocks."""
     forms = (program, *program.others)
-    paces = [
-        f"{{{one.blocks}, {one.alone:.0f}, {one.busy:.0f}}}" for one in (form.pace for form in forms) if one
-    ]
+    paces = [_form(form.pace) for form in forms if form.pace]
     if not paces:
         return []
+    long = program.pace is not None and program.pace.long_loop is not None
     own = [argument(program, one) for one in program.function.args]
     passed = ", ".join([*own, "grid_x", "grid_y", "grid_z", CHOICE, "stream"])
     return [
+        *(host_trips.computed(program) if long else []),
         "// thread blocks on a multiprocessor; cycles of an iteration of one alone, and of its busiest unit",
         f"const Form forms[] = {{{', '.join(paces)}}};",
         f"Choice {CHOICE};",
@@ -100,6 +100,15 @@ def _choice(program: Program, name: str) -> list[str]:
             for i, other in enumerate(program.others, 1)
         ),
     ]
+
+
+def _form(pace: BlockPace) -> str:
+    """As the runtime has it."""
+    numbers = f"{pace.blocks}, {pace.alone:.0f}, {pace.busy:.0f}"
+    if pace.long_loop is None:
+        return f"{{{numbers}}}"
+    most = f"{host_trips.ITERATIONS} < {pace.long_loop} ? {pace.blocks} : {pace.of_long_loops}"
+    return f"{{{numbers}, {most}}}"
 
 
 def _launched(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
