@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.generation.test_multistage import _generated
-from tests.kernels.programs import changed, loops
+from tests.kernels.programs import changed, loops, program
 from twill.emulate.build import Build, Request, architecture, run, wrong
 from twill.emulate.host import compiled
 from twill.emulate.module import Kernel, Module
@@ -19,6 +19,7 @@ from twill.launch.build import RUNTIME
 from twill.launch.describe import manifest
 from twill.launch.manifest import read, write
 from twill.targets import target
+from twill.targets.cuda.host import host_trips
 from twill.warp.plan import Options
 
 KERNEL = "matmul_32"
@@ -137,3 +138,31 @@ def test_a_launch_takes_the_form_for_its_blocks_and_both_are_right(
         assert found
         assert wrong(build, found) is None
     assert names == [True, False]
+
+
+CLAMPED = "clamped"
+"""TMA makes room for more thread blocks of it on an SM."""
+
+
+def test_long_loops_have_no_more_blocks_than_without_tma(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the number of iterations is known when a kernel is made."""
+    made = chosen(monkeypatch, CLAMPED)
+    pace, machine = made.program.pace, made.loops[0].machine
+    assert made.program.by_tma
+    assert pace
+    assert machine.residency
+    assert pace.long_loop == machine.residency.long_loop
+    assert pace.of_long_loops < pace.blocks == made.program.resident_blocks
+    assert f"iterations < {pace.long_loop} ? {pace.blocks} : {pace.of_long_loops}}}" in made.cuda
+    assert f"; {pace.of_long_loops} where a loop has {pace.long_loop} iterations or more" in made.cuda
+
+
+def test_loops_whose_iterations_follow_from_arguments_are_counted() -> None:
+    made = program(CLAMPED)
+    (loop,) = host_trips.loops(made)
+    assert loop in {one.loop.op.index for one in loops(CLAMPED)[1]}
+    assert sum("divide_ceiling(" in line for line in host_trips.computed(made)) == 1
+
+
+def test_loops_that_begin_by_the_index_of_a_program_are_not_counted() -> None:
+    assert host_trips.loops(program("fa_fwd_causal")) == ()

@@ -209,4 +209,7 @@ def _choosing(
     most, at = max(zip(gains, per_sm, strict=True))
     forms = " or ".join(str(one.blocks) for one in paces)
     note = f"{forms} thread blocks on an SM, or fewer, by the size of a launch: {most:.2f} times as fast"
-    return noted(replace(made, program=program), f"{note} predicted with {at:g} for each SM")
+    note += f" predicted with {at:g} for each SM"
+    if first.pace.long_loop is not None:
+        note += f"; {first.pace.of_long_loops} where a loop has {first.pace.long_loop} iterations or more"
+    return noted(replace(made, program=program), note)
