@@ -98,17 +98,23 @@ def source(program: Program, tensor_core: TensorCore) -> str:
         "",
     ]
     for other in program.others:
-        own = other_name(name, other)
-        form = tiled_form(other)
-        lines += [f"// ---- {other.resident_blocks} thread blocks on a multiprocessor", ""]
-        lines += _kernels(other, own, form, tensor_core)
-        lines += [*other_launcher(other, own, other.shared.bytes + 1024, form), ""]
+        lines += [*_form(other, other_name(name, other), tensor_core, other_launcher), ""]
+    return "\n".join([*lines, *_form(program, name, tensor_core, launcher)]) + "\n"
+
+
+def _form(
+    program: Program,
+    name: str,
+    tensor_core: TensorCore,
+    launched: Callable[[Program, str, int, TiledForm | None], list[str]],
+) -> list[str]:
+    """The kernels of one form, and what launches them."""
     form = tiled_form(program)
-    lines += (
-        [f"// ---- {program.resident_blocks} thread blocks on a multiprocessor", ""] if program.others else []
+    lines = (
+        [f"// ---- {program.resident_blocks} thread blocks on a multiprocessor", ""] if program.pace else []
     )
     lines += _kernels(program, name, form, tensor_core)
-    return "\n".join([*lines, *launcher(program, name, program.shared.bytes + 1024, form)]) + "\n"
+    return [*lines, *launched(program, name, program.shared.bytes + 1024, form)]
 
 
 def _kernels(program: Program, name: str, form: TiledForm | None, tensor_core: TensorCore) -> list[str]:
