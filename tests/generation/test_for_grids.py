@@ -144,17 +144,21 @@ CLAMPED = "clamped"
 """TMA makes room for more thread blocks of it on an SM."""
 
 
-def test_long_loops_have_no_more_blocks_than_without_tma(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_loops_have_more_slots_in_fewer_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the number of iterations is known when a kernel is made."""
     made = chosen(monkeypatch, CLAMPED)
-    pace, machine = made.program.pace, made.loops[0].machine
+    (other,) = made.program.others
+    residency = made.loops[0].machine.residency
     assert made.program.by_tma
-    assert pace
-    assert machine.residency
-    assert pace.long_loop == machine.residency.long_loop
-    assert pace.of_long_loops < pace.blocks == made.program.resident_blocks
-    assert f"iterations < {pace.long_loop} ? {pace.blocks} : {pace.of_long_loops}}}" in made.cuda
-    assert f"; {pace.of_long_loops} where a loop has {pace.long_loop} iterations or more" in made.cuda
+    assert other.pace
+    assert residency
+    assert other.pace.long_loop == residency.long_loop
+    assert other.resident_blocks < made.program.resident_blocks
+    assert other.shared.bytes > made.program.shared.bytes
+    launched = f"_{other.resident_blocks}_blocks_launch("
+    assert f"if (iterations >= {residency.long_loop}) return " in made.cuda
+    assert made.cuda.count(launched) == 2
+    assert "with more slots where a loop has" in made.program.notes[-1]
 
 
 def test_loops_whose_iterations_follow_from_arguments_are_counted() -> None:

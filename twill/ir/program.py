@@ -146,9 +146,8 @@ class BlockPace:
     busy: float
     """Of these, those for which it needs the busiest unit of the SM."""
     long_loop: int | None = None
-    """Iterations of a loop from which on an SM holds no more than `of_long_loops`; None where it always holds
-    as many as it can."""
-    of_long_loops: int = 0
+    """Iterations of a loop from which on a launch takes this form, which is not chosen otherwise; None for a
+    form that is chosen by the number of thread blocks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

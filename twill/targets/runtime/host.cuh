@@ -218,7 +218,6 @@ inline cudaError_t resident_blocks(int64_t programs, unsigned* blocks) {
 struct Form {
     int blocks;
     double alone, busy;
-    int most = blocks;  // that it is to hold
 
     /// Cycles of so many blocks that begin on a multiprocessor at the same time.
     double beside(int64_t count) const {
@@ -251,10 +250,10 @@ static inline cudaError_t choose(int64_t programs, const Form (&forms)[Forms], C
                                            std::pair{&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor},
                                            std::pair{&reserved, cudaDevAttrReservedSharedMemoryPerBlock}})
         if (const cudaError_t status = cudaDeviceGetAttribute(value, attribute, device)) return status;
-    int held = forms[0].most;
+    int held = forms[0].blocks;
     double least = forms[0].launch(programs, multiprocessors, held) / clearly;
     for (int form = 0; form < Forms; ++form)
-        for (int tried = 1; tried <= forms[form].most; ++tried)
+        for (int tried = 1; tried <= forms[form].blocks; ++tried)
             if (const double cycles = forms[form].launch(programs, multiprocessors, tried); cycles < least)
                 least = cycles, held = tried, chosen->form = form;
     const int others = (shared / (held + 1) - reserved) / 128 * 128 + 128;  // one more does not fit

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, TensorDesc
 from twill.ir.operands import Slot
-from twill.ir.program import AXES, BlockPace, Program
+from twill.ir.program import AXES, Program
 from twill.ir.slicing import backward_slice
 from twill.ir.statements import ProducerLoad, StoreTile, walk
 from twill.ops.table import TABLE, role
 from twill.targets.cuda.emitter import ORDERED, indented, line_bytes
 from twill.targets.cuda.expressions import bare
 from twill.targets.cuda.host import device_maps, host_numbers, host_trips
+from twill.targets.cuda.host.host_trips import ITERATIONS
 from twill.targets.cuda.host.parameters import argument, arguments, map_name, maps, templates
 from twill.targets.cuda.loads.tiled_form import TiledForm, encoded, without_cluster
 from twill.targets.cuda.operations import execute
@@ -81,34 +82,28 @@ def other_name(name: str, other: Program) -> str:
 
 
 def _choice(program: Program, name: str) -> list[str]:
-    """The choice of a launch between forms, by the number of its thread blocks."""
-    forms = (program, *program.others)
-    paces = [_form(form.pace) for form in forms if form.pace]
-    if not paces:
+    """The choice of a launch between forms, by the iterations of its loops and the number of its blocks."""
+    if program.pace is None:
         return []
-    long = program.pace is not None and program.pace.long_loop is not None
-    own = [argument(program, one) for one in program.function.args]
-    passed = ", ".join([*own, "grid_x", "grid_y", "grid_z", CHOICE, "stream"])
+    own = [*(argument(program, one) for one in program.function.args), "grid_x", "grid_y", "grid_z"]
+    long = [(one, one.pace.long_loop) for one in program.others if one.pace and one.pace.long_loop]
+    chosen = [one for one in program.others if one.pace and one.pace.long_loop is None]
+    paces = [one.pace for one in (program, *chosen) if one.pace]
+    forms = ", ".join(f"{{{one.blocks}, {one.alone:.0f}, {one.busy:.0f}}}" for one in paces)
+
+    def launched(other: Program, choice: str) -> str:
+        passed = ", ".join([*own, choice, "stream"])
+        return f"return {other_name(name, other)}_launch({passed});"
+
     return [
         *(host_trips.computed(program) if long else []),
+        *(f"if ({ITERATIONS} >= {least}) {launched(one, 'Choice{}')}" for one, least in long),
         "// thread blocks on a multiprocessor; cycles of an iteration of one alone, and of its busiest unit",
-        f"const Form forms[] = {{{', '.join(paces)}}};",
+        f"const Form forms[] = {{{forms}}};",
         f"Choice {CHOICE};",
         *_checked(f"choose(int64_t(grid_x) * grid_y * grid_z, forms, &{CHOICE})"),
-        *(
-            f"if ({CHOICE}.form == {i}) return {other_name(name, other)}_launch({passed});"
-            for i, other in enumerate(program.others, 1)
-        ),
+        *(f"if ({CHOICE}.form == {i}) {launched(one, CHOICE)}" for i, one in enumerate(chosen, 1)),
     ]
-
-
-def _form(pace: BlockPace) -> str:
-    """As the runtime has it."""
-    numbers = f"{pace.blocks}, {pace.alone:.0f}, {pace.busy:.0f}"
-    if pace.long_loop is None:
-        return f"{{{numbers}}}"
-    most = f"{host_trips.ITERATIONS} < {pace.long_loop} ? {pace.blocks} : {pace.of_long_loops}"
-    return f"{{{numbers}, {most}}}"
 
 
 def _launched(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
