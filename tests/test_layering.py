@@ -54,8 +54,9 @@ GENERATION = (
     ("candidates",),
     ("as_made", "generate", "kept_searches"),
     ("checked_build", "retries"),
-    ("for_grids", "forms", "spills"),
+    ("forms", "spills"),
     ("more_blocks",),
+    ("for_grids",),
     ("built", "export"),
 )
 """Modules of `twill.generation`, lowest layer first."""
