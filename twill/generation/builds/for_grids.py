@@ -216,12 +216,20 @@ def _choosing(
     """The kernel with these forms, and a note of what a launch chooses."""
     with_paces = tuple(replace(one.program, pace=one.pace) for one in others)
     program = replace(made.program, pace=first.pace, others=with_paces)
-    paces = [first.pace, *(one.pace for one in others if one.pace.long_loop is None)]
-    gains = [old / fastest(paces, one)[0] for old, one in zip(before, per_sm, strict=True)]
-    most, at = max(zip(gains, per_sm, strict=True))
-    forms = " or ".join(str(one.blocks) for one in paces)
-    note = f"{forms} thread blocks on an SM, or fewer, by the size of a launch: {most:.2f} times as fast"
-    note += f" predicted with {at:g} for each SM"
-    for one in (one.pace for one in others if one.pace.long_loop):
+    return noted(
+        replace(made, program=program), _note([first.pace, *(one.pace for one in others)], before, per_sm)
+    )
+
+
+def _note(paces: Sequence[BlockPace], before: Sequence[float], per_sm: Sequence[float]) -> str:
+    """What a launch chooses, in words."""
+    chosen = [one for one in paces if one.long_loop is None]
+    most, at = max((old / fastest(chosen, one)[0], one) for old, one in zip(before, per_sm, strict=True))
+    note = f"{' or '.join(str(one.blocks) for one in chosen)} thread blocks on an SM"
+    if most > 1:
+        note += (
+            f", or fewer, by the size of a launch: {most:.2f} times as fast predicted with {at:g} for each"
+        )
+    for one in (one for one in paces if one.long_loop):
         note += f"; {one.blocks} with more slots where a loop has {one.long_loop} iterations or more"
-    return noted(replace(made, program=program), note)
+    return note
