@@ -56,6 +56,7 @@ GENERATION = (
     ("checked_build", "retries"),
     ("forms", "spills"),
     ("more_blocks",),
+    ("for_grids",),
     ("built", "export"),
 )
 """Modules of `twill.generation`, lowest layer first."""

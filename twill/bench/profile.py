@@ -76,7 +76,14 @@ def source_page(request: Request, kernel: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         report = str(Path(folder) / "samples")
         options = ["--profile-from-start", "off", "--target-processes", "all", "--section", "SourceCounters"]
-        options += ["--kernel-name", f"regex:^{kernel}(_tma)?_kernel$", "--launch-count", "1", "-o", report]
+        options += [
+            "--kernel-name",
+            rf"regex:^{kernel}(_\d+_blocks)?(_tma)?_kernel$",
+            "--launch-count",
+            "1",
+            "-o",
+            report,
+        ]
         run = [sys.executable, "-m", "twill.bench.profile_target", request.text()]
         done = subprocess.run(["ncu", *options, *run], capture_output=True, text=True, check=False)
         show = ["ncu", "-i", f"{report}.ncu-rep", "--page", "source", "--csv", "--print-source", "sass"]

@@ -157,7 +157,7 @@ def files(made: Generated) -> dict[str, Callable[[], str]]:
     return {
         **buildable(made, cycles),
         "kernel.ttgir": lambda: made.program.module.text,
-        "warps.txt": lambda: text(made.program),
+        "warps.txt": lambda: "\n".join(map(text, (made.program, *made.program.others))),
         "trace.json": lambda: trace(predicted.run, predicted.units),
         **{
             f"{path.replace('/', '.')}.schedule.json": partial(write_schedule, result)

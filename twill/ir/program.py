@@ -134,6 +134,22 @@ class Launch:
     step: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class BlockPace:
+    """How fast an SM is done with thread blocks of a kernel."""
+
+    blocks: int
+    """That it holds at the same time, at most."""
+    alone: float
+    """Machine cycles for an iteration of each loop, together, of a block that no other one is beside, with a
+    part of those before its first iteration and behind its last one."""
+    busy: float
+    """Of these, those for which it needs the busiest unit of the SM."""
+    long_loop: int | None = None
+    """Iterations of a loop from which on a launch takes this form, which is not chosen otherwise; None for a
+    form that is chosen by the number of thread blocks."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """One kernel, specialized: a program for each group of warps, and what connects them."""
@@ -185,6 +201,12 @@ class Program:
     where stores are ordered by it."""
     orders_stores: bool = False
     """TensorMemorySync orders what the groups write to global memory."""
+    pace: BlockPace | None = None
+    """By which each launch chooses, from its number of thread blocks, how many of them an SM holds, and
+    between this program and the `others`; None where an SM holds as many as it can."""
+    others: tuple["Program", ...] = ()
+    """The same kernel with other numbers of thread blocks on an SM, each with its `pace`: forms that some
+    launches take in place of this one."""
     notes: tuple[str, ...] = ()
     """Decisions in words: what was split, which waits the order of groups needs, what sharing costs."""
     warnings: tuple[str, ...] = ()

@@ -9,9 +9,9 @@ from twill.extract.strides import layouts
 from twill.ir.checked import Checked
 from twill.ir.loop import GRID, Attribute, Pointer, Scalar, Value
 from twill.ir.names import identifier
-from twill.ir.program import Program
+from twill.ir.program import BlockPace, Program
 from twill.ir.strides import Stride
-from twill.launch.manifest import Argument, Constant, Manifest, Predicted
+from twill.launch.manifest import Argument, Constant, LaunchForm, Manifest, Predicted
 from twill.warp.tasks import Scheduled
 
 
@@ -40,10 +40,19 @@ def manifest(
         )
         for one in loops
     )
-    registers = max(group.registers for group in program.groups)
+    registers = _registers(program)
     arch = loops[0].machine.arch
     shape = (program.launch.threads, registers, arguments, predicted, persistent, constants, checked, arch)
-    return Manifest(identifier(function.name), program.module.file, *shape, apart(function))
+    forms = tuple(_form(one, one.pace) for one in (program, *program.others) if one.pace)
+    return Manifest(identifier(function.name), program.module.file, *shape, apart(function), forms)
+
+
+def _registers(program: Program) -> int:
+    return max(group.registers for group in program.groups)
+
+
+def _form(program: Program, pace: BlockPace) -> LaunchForm:
+    return LaunchForm(pace.blocks, program.launch.threads, _registers(program), pace.alone, pace.busy)
 
 
 def _argument(

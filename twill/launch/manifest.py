@@ -58,6 +58,22 @@ class Predicted:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchForm:
+    """A form that the launcher takes for some numbers of thread blocks."""
+
+    blocks: int
+    """That a multiprocessor holds at the same time, at most."""
+    threads: int
+    """Of a thread block."""
+    registers: int
+    """Per thread of the group that is granted most."""
+    alone: float
+    """Predicted cycles for an iteration of a thread block that no other one is beside."""
+    busy: float
+    """Of these, those for which it needs the busiest unit of a multiprocessor."""
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """A generated kernel, to its callers."""
 
@@ -81,6 +97,9 @@ class Manifest:
     """The architecture that it is built for."""
     apart: tuple[Apart, ...] = ()
     """Arguments that must not point to the same memory."""
+    forms: tuple[LaunchForm, ...] = ()
+    """Between which the launcher chooses by the number of thread blocks, the first with `threads` and
+    `registers`; empty where there is no choice."""
 
 
 def write(manifest: Manifest) -> str:

@@ -214,6 +214,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
         case cudaDevAttrMultiProcessorCount: *value = processors; break;
         case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
         case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 * 1024; break;
+        case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = 228 * 1024; break;
+        case cudaDevAttrReservedSharedMemoryPerBlock: *value = 1024; break;
         default: *value = 0;
     }
     return cudaSuccess;

@@ -17,6 +17,7 @@ from twill.engine.clock import own_clock
 from twill.generation.attempts import time_of_sm, trips_if_short
 from twill.generation.builds import forms
 from twill.generation.builds.checked_build import check_beside_build, library, warnings
+from twill.generation.builds.for_grids import with_choice
 from twill.generation.builds.more_blocks import LEAST_GIVEN, LEAST_USED, in_more_blocks, loaded
 from twill.generation.builds.retries import (
     FEWEST_GROUPS,
@@ -156,8 +157,24 @@ def with_library(
     made = other or (made if said else _in_more_blocks(made, options, folder))
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
-    library(made, folder, home)
+    if not library(made, folder, home):
+        made = _with_choice(made, options, on_progress, folder, home)
     return made, other is not None
+
+
+def _with_choice(
+    made: Generated, options: GenerateOptions, on_progress: ProgressCallback, folder: Path, home: Path | None
+) -> Generated:
+    """The kernel, its library in the folder, with a choice for each launch where that is predicted to be
+    worth it."""
+    choosing = with_choice(made, options, on_progress)
+    try:
+        if not library(choosing, folder, home):
+            return choosing
+    except TwillError:
+        pass
+    library(made, folder, home)
+    return made
 
 
 def _in_more_blocks(made: Generated, options: GenerateOptions, folder: Path) -> Generated:

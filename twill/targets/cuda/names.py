@@ -29,8 +29,8 @@ threadIdx uint8_t uint16_t uint32_t uint64_t warpSize std rint rintf roundf trun
 """
 """Types, functions and variables that generated code uses."""
 _WORDS = """
-by_tma claim claimed claims clustered counter descriptor_a descriptor_b drained dynamic_shared
-grid grid_x grid_y grid_z i j lanes made maps memory n no_elements opaque ordered
+by_tma bytes choice claim claimed claims clustered counter descriptor_a descriptor_b drained dynamic_shared
+forms grid grid_x grid_y grid_z i iterations j lanes made maps memory n no_elements opaque ordered
 p blocks pair_rank scales_a scales_a_at scales_b
 scales_b_at status stream tensor_memory thread tile_counter tile_number twill warp
 """
@@ -89,13 +89,14 @@ def threads_copied(name: str) -> str:
 _RUNTIME = """
 absolute_halves add_element add_neighbours add_pair add_words
 AlternatelyFilled E2m1 cp_async_first to_bf16
-Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR LaunchMemory MN_MAJOR Major MapUse Mask
+Channel Choice Claims CountedTiles DependenceBarrier Filling Form
+K_MAJOR LaunchMemory MN_MAJOR Major MapUse Mask
 NamedBarrier Nearby NoElements beside
 OperandType
 ScaleType SumType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter Whole absolute advanced
 allow_shared_memory await_reads bitcast both both_bytes bulk_load
-clamp_magnitude clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async
-cp_async_arrive cp_async_arrive_behind_writes cp_async_arrive_too cp_async_or descriptor_advance
+choose clamp_magnitude clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros
+cp_async cp_async_arrive cp_async_arrive_behind_writes cp_async_arrive_too cp_async_or descriptor_advance
 divide divide_ceiling divide_floor
 elect_one encode_tensor_map exchange_neighbours exchange_pairs exp2_approx exp2_clamped exp2_coefficient
 exp2_highest exp2_lowest exp2_magic

@@ -5,9 +5,12 @@
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace twill {
 
@@ -160,17 +163,17 @@ static inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtenso
 }
 
 /// Lets `Kernel` have `bytes` of dynamic shared memory on the current device: set once for each device, not for
-/// each launch. cudaDeviceReset, which takes it back, is not seen.
+/// each launch that needs no more. cudaDeviceReset, which takes it back, is not seen.
 template <auto Kernel>
 static inline cudaError_t allow_shared_memory(int bytes) {
     constexpr int devices = 64;
-    static std::atomic<bool> allowed[devices] = {};
+    static std::atomic<int> allowed[devices] = {};
     int device = 0;
     if (const cudaError_t status = cudaGetDevice(&device)) return status;
-    if (device < devices && allowed[device].load(std::memory_order_acquire)) return cudaSuccess;
+    if (device < devices && allowed[device].load(std::memory_order_acquire) >= bytes) return cudaSuccess;
     if (const cudaError_t status = cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes))
         return status;
-    if (device < devices) allowed[device].store(true, std::memory_order_release);
+    if (device < devices) allowed[device].store(bytes, std::memory_order_release);
     return cudaSuccess;
 }
 
@@ -207,6 +210,54 @@ inline cudaError_t resident_blocks(int64_t programs, unsigned* blocks) {
     *blocks = 0;
     if (const cudaError_t status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) return status;
     *blocks = unsigned(programs < multiprocessors ? programs : multiprocessors);
+    return cudaSuccess;
+}
+
+/// A form of a kernel: how many of its thread blocks a multiprocessor holds, and predicted cycles for an iteration of its loops,
+/// of a block that no other one is beside, and those for which it needs the busiest unit. (twill/simulate/waves.py says why.)
+struct Form {
+    int blocks;
+    double alone, busy;
+
+    /// Cycles of so many blocks that begin on a multiprocessor at the same time.
+    double beside(int64_t count) const {
+        return count < 2 ? count * alone : std::cbrt(std::pow(count * busy, 3) + std::pow(alone, 3));
+    }
+
+    /// Cycles of a launch of `programs` thread blocks, of which a multiprocessor holds `held` at the same time.
+    double launch(int64_t programs, int multiprocessors, int held) const {
+        const int64_t wave = int64_t(multiprocessors) * held, waves = programs / wave, left = programs % wave;
+        const double last = beside((left + multiprocessors - 1) / multiprocessors);
+        if (!waves) return last;
+        return waves * beside(held) + (left ? (last + beside(held)) / 2 : 0);
+    }
+};
+
+/// What a launch takes: which form, and the bytes of dynamic shared memory that keep further thread blocks from a
+/// multiprocessor.
+struct Choice {
+    int form = 0, bytes = 0;
+};
+
+/// The form of a launch of `programs` thread blocks that is predicted to be fastest, in the best number of blocks on a
+/// multiprocessor; the first one in all that it holds unless another choice is clearly faster.
+template <int Forms>
+static inline cudaError_t choose(int64_t programs, const Form (&forms)[Forms], Choice* chosen) {
+    constexpr double clearly = 1.05;
+    int device = 0, multiprocessors = 1, shared = 0, reserved = 0;
+    if (const cudaError_t status = cudaGetDevice(&device)) return status;
+    for (const auto& [value, attribute] : {std::pair{&multiprocessors, cudaDevAttrMultiProcessorCount},
+                                           std::pair{&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor},
+                                           std::pair{&reserved, cudaDevAttrReservedSharedMemoryPerBlock}})
+        if (const cudaError_t status = cudaDeviceGetAttribute(value, attribute, device)) return status;
+    int held = forms[0].blocks;
+    double least = forms[0].launch(programs, multiprocessors, held) / clearly;
+    for (int form = 0; form < Forms; ++form)
+        for (int tried = 1; tried <= forms[form].blocks; ++tried)
+            if (const double cycles = forms[form].launch(programs, multiprocessors, tried); cycles < least)
+                least = cycles, held = tried, chosen->form = form;
+    const int others = (shared / (held + 1) - reserved) / 128 * 128 + 128;  // one more does not fit
+    chosen->bytes = held < forms[chosen->form].blocks ? others : 0;
     return cudaSuccess;
 }
 

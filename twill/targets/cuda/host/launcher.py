@@ -1,8 +1,8 @@
 """The launcher of a kernel, with a C interface: it encodes the tensor maps, counts the thread blocks and
-launches them.
+launches them, in the form that is predicted to be fastest.
 
-Takes a `Program` and its form with pointer loads by TMA, where it has one; gives the text of a C function.
-Raises TwillError for a descriptor that can not be generated.
+Takes a `Program` and its form with pointer loads by TMA, where it has one; gives the text of a C function,
+and of one for each other form. Raises TwillError for a descriptor that can not be generated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,8 @@ from twill.ir.statements import ProducerLoad, StoreTile, walk
 from twill.ops.table import TABLE, role
 from twill.targets.cuda.emitter import ORDERED, indented, line_bytes
 from twill.targets.cuda.expressions import bare
-from twill.targets.cuda.host import device_maps, host_numbers
+from twill.targets.cuda.host import device_maps, host_numbers, host_trips
+from twill.targets.cuda.host.host_trips import ITERATIONS
 from twill.targets.cuda.host.parameters import argument, arguments, map_name, maps, templates
 from twill.targets.cuda.loads.tiled_form import TiledForm, encoded, without_cluster
 from twill.targets.cuda.operations import execute
@@ -43,6 +44,9 @@ MAP_TYPES = {
 sign."""
 NO_ELEMENTS = "no_elements"
 """The memory of tensors without elements."""
+CHOICE = "choice"
+"""What a launch takes: which form, and bytes of shared memory at least."""
+EXTENTS = ("int grid_x", "int grid_y", "int grid_z")
 CLUSTERED = "clustered"
 """Whether the thread blocks of a launch can be clusters that share loads."""
 MOST_ALONG_YZ = 65535
@@ -53,11 +57,61 @@ def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) ->
     """The function `name`_launch; `bytes` of dynamic shared memory."""
     extents = _extents(program)
     own = [text for i, text in enumerate(arguments(program)) if i not in extents]
-    signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
+    signature = ", ".join([*own, *EXTENTS, "cudaStream_t stream"])
+    what = "gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made."
+    return [
+        f"/// Launches the kernel; {what}",
+        'extern "C" int',
+        f"{name}_launch({signature}) {{",
+        *indented([*_choice(program, name), *_launched(program, name, bytes, form)]),
+        "}",
+    ]
+
+
+def other_launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
+    """The same of another form, for the launcher that chooses it."""
+    given = [*EXTENTS, f"Choice {CHOICE}", "cudaStream_t stream"]
+    signature = ", ".join([*arguments(program), *given])
+    lines = indented(_launched(program, name, bytes, form))
+    return ["static int", f"{name}_launch({signature}) {{", *lines, "}"]
+
+
+def other_name(name: str, other: Program) -> str:
+    """Of the kernel of another form of a program."""
+    return f"{name}_{other.resident_blocks}_blocks"
+
+
+def _choice(program: Program, name: str) -> list[str]:
+    """The choice of a launch between forms, by the iterations of its loops and the number of its blocks."""
+    if program.pace is None:
+        return []
+    own = [*(argument(program, one) for one in program.function.args), "grid_x", "grid_y", "grid_z"]
+    long = [(one, one.pace.long_loop) for one in program.others if one.pace and one.pace.long_loop]
+    chosen = [one for one in program.others if one.pace and one.pace.long_loop is None]
+    paces = [one.pace for one in (program, *chosen) if one.pace]
+    forms = ", ".join(f"{{{one.blocks}, {one.alone:.0f}, {one.busy:.0f}}}" for one in paces)
+
+    def launched(other: Program, choice: str) -> str:
+        passed = ", ".join([*own, choice, "stream"])
+        return f"return {other_name(name, other)}_launch({passed});"
+
+    return [
+        *(host_trips.computed(program) if long else []),
+        *(f"if ({ITERATIONS} >= {least}) {launched(one, 'Choice{}')}" for one, least in long),
+        "// thread blocks on a multiprocessor; cycles of an iteration of one alone, and of its busiest unit",
+        f"const Form forms[] = {{{forms}}};",
+        f"Choice {CHOICE};",
+        *_checked(f"choose(int64_t(grid_x) * grid_y * grid_z, forms, &{CHOICE})"),
+        *(f"if ({CHOICE}.form == {i}) {launched(one, CHOICE)}" for i, one in enumerate(chosen, 1)),
+    ]
+
+
+def _launched(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
+    """What launches one form."""
     lines = ["if (grid_x % 2) return cudaErrorInvalidConfiguration;"] if program.pairs else []
     lines += [f"bool {CLUSTERED} = grid_x % 2 == 0;"] if program.cluster > 1 else []
     lines += [line for value in program.even for line in _even(program, value)]
-    for position, axis in extents.items():
+    for position, axis in _extents(program).items():
         value = program.function.args[position]
         lines.append(f"const int {argument(program, value)} = grid_{'xyz'[axis]};")
     lines += [f"NoElements {NO_ELEMENTS}(stream);"] if program.descriptors else []
@@ -65,14 +119,10 @@ def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) ->
     lines += [*_block_count(program), *_device_maps(program), *_products(program)]
     if program.counted:
         lines += ["TileCounter counter(stream);", *_checked("counter.allocate()")]
-    what = "gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made."
-    return [
-        f"/// Launches the kernel; {what}",
-        'extern "C" int',
-        f"{name}_launch({signature}) {{",
-        *indented([*lines, *_order(program), *_calls(program, name, bytes, form)]),
-        "}",
-    ]
+    if program.pace is None:
+        return [*lines, *_order(program), *_calls(program, name, str(bytes), form)]
+    lines.append(f"const int bytes = {CHOICE}.bytes > {bytes} ? {CHOICE}.bytes : {bytes};")
+    return [*lines, *_order(program), *_calls(program, name, "bytes", form)]
 
 
 def _extents(program: Program) -> Mapping[int, int]:
@@ -137,7 +187,7 @@ def _order(program: Program) -> list[str]:
     ]
 
 
-def _calls(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
+def _calls(program: Program, name: str, bytes: str, form: TiledForm | None) -> list[str]:
     """The launch of the kernel that the arguments allow."""
     grid = "dim3(blocks)" if _extents(program) else "grid" if program.order != AXES else _dim3(AXES)
     plain = _with_or_without_cluster(TiledForm(program, {}), f"{name}_kernel", grid, bytes)
@@ -152,7 +202,7 @@ def alone(name: str) -> str:
     return f"{name.removesuffix('_kernel')}_alone_kernel"
 
 
-def _with_or_without_cluster(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
+def _with_or_without_cluster(form: TiledForm, name: str, grid: str, bytes: str) -> list[str]:
     """The launch of a kernel, or of the one without clusters beside it where this launch has none."""
     made = _call(form, name, grid, bytes)
     if form.program.cluster == 1:
@@ -161,7 +211,7 @@ def _with_or_without_cluster(form: TiledForm, name: str, grid: str, bytes: int) 
     return [f"if ({CLUSTERED}) {{", *indented(made), "}", *other]
 
 
-def _call(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
+def _call(form: TiledForm, name: str, grid: str, bytes: str) -> list[str]:
     """The launch of one kernel."""
     program = form.program
     passed = [*maps(form), *templates(program), *(argument(program, a) for a in program.function.args)]
