@@ -21,8 +21,8 @@ SAVED = 0.25
 """Of what a thread computes in a layout as it is laid out, at least so much more as an MMA has it."""
 _LOOPS: tuple[Role, ...] = ("for", "while")
 NEIGHBOURS = 4
-"""Elements of a row that a thread holds side by side, at least: it writes them to shared memory at once, where
-four lanes exchange pairs of an MMA."""
+"""Elements of a row that a thread holds side by side, at least: it writes them to shared memory at once, as
+four lanes do with pairs of an MMA."""
 _COPIES: tuple[Role, ...] = ("alloc", "layout")
 _VIEWS: tuple[Role, ...] = ("expand", "broadcast", "splat")
 
