@@ -17,7 +17,7 @@ from math import prod
 from typing import TypeGuard
 
 from twill.extract.rewrite.layouts.as_accumulators import ONE_WARP, WARP_MMA, as_accumulator
-from twill.extract.rewrite.layouts.few_columns import few_columns
+from twill.extract.rewrite.layouts.few_columns import few_columns, few_of_vectors
 from twill.extract.rewrite.text.edits import Edit, edited
 from twill.extract.rewrite.text.makers import Makers, makers_of
 from twill.extract.validate import valid
@@ -85,7 +85,7 @@ def _wanted(module: Module) -> frozenset[Encoding | None]:
     wanted = frozenset(root(encoding) for op in ops for encoding in _needed(op, buffered))
     wanted |= _reduced_sooner(ops, module.num_warps)
     wanted |= _divided_by_few(ops)
-    wanted |= few_columns(ops, buffered, module.num_warps)
+    wanted |= few_columns(ops, buffered, module.num_warps) | few_of_vectors(ops, module.num_warps)
     wanted |= _stored_in_rows(ops)
     wanted |= frozenset(_stored_one_by_one(module, buffered))
     wanted |= frozenset(_loaded_down_columns(module, buffered))
