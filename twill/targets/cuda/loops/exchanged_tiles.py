@@ -14,7 +14,7 @@ from re import Match, sub
 from twill.ir.effects import effects
 from twill.ir.loop import Tensor
 from twill.ir.operands import Register
-from twill.ir.statements import Move, Pipelined, inner, walk
+from twill.ir.statements import MmaIssue, Move, Pipelined, inner, walk
 from twill.targets.cuda.emitter import Emitter, indented
 from twill.targets.cuda.registers.elements import variable, written
 from twill.targets.cuda.registers.fragments import registers
@@ -63,9 +63,11 @@ def _places(emitter: Emitter, it: Pipelined, body: Sequence[str]) -> Mapping[int
 
 
 def _copies(emitter: Emitter, it: Pipelined) -> Mapping[str, tuple[str, ...]]:
-    """The lines that copy a tile, by variable; none where these are a small part of the loop. Not of tiles
-    that something else reads, or of which more than two instances are kept."""
-    moves = [one for one in it.steady if isinstance(one, Move)]
+    """The lines that copy results of MMAs, by variable; none where these are a small part of the loop. Not of
+    tiles that something else reads, or of which more than two instances are kept."""
+    issues = [one.accumulator for one in it.steady if isinstance(one, MmaIssue)]
+    made = {one.variable for one in issues if isinstance(one, Register)}
+    moves = [one for one in it.steady if isinstance(one, Move) and one.variable in made]
     inside = {id(one) for part in inner(it) for one in walk(part)}
     around = (one for one in walk(emitter.group.body) if id(one) not in inside)
     read = {place.variable for one in around for place in effects(one).reads if isinstance(place, Register)}
