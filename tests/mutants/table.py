@@ -684,9 +684,9 @@ MUTANTS = (
     ),
     Mutant(
         "steady-one-late",
-        f"{CUDA}/statements.py",
-        'f"for (int32_t i = {emitter.least}; i < n; ++i) {{"',
-        'f"for (int32_t i = {emitter.least} + 1; i < n; ++i) {{"',
+        f"{CUDA}/loops/exchanged_tiles.py",
+        'f"for (int32_t i = {first}; i < n; ++i) {{"',
+        'f"for (int32_t i = {first} + 1; i < n; ++i) {{"',
         "the steady state misses an iteration",
     ),
     Mutant(

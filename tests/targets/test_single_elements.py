@@ -92,3 +92,18 @@ def test_whether_most_places_are_those_of_others_with_an_offset(
 )
 def test_what_a_word_holds_is_not_converted(text: str, stored: str) -> None:
     assert cast(Scalar("bf16"), text) == stored
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("float(bitcast<__nv_fp8_e4m3>(x_))", "stored_e4m3(bitcast<__nv_fp8_e4m3>(x_))"),
+        ("unpack_e4m3(w_, 1)", "e4m3_of(w_, 1)"),
+        ("(c_ ? float(x_) : float(y_))", "(c_ ? stored_e4m3(x_) : stored_e4m3(y_))"),
+        ("(c_ ? float(x_) : y_)", "__nv_fp8_e4m3((c_ ? float(x_) : y_))"),
+    ],
+)
+def test_bytes_that_only_move_are_not_converted(text: str, stored: str) -> None:
+    """Joined and seen otherwise, for instance: 192 conversions in an iteration of a kernel that decodes weights
+    of 4 bits to e4m3."""
+    assert cast(Scalar("f8E4M3FN"), text) == stored

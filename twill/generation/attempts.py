@@ -297,23 +297,26 @@ class _Apart:
     most: int
     """Of them on an SM."""
 
-    def cases(self, blocks: int) -> tuple[Case, ...] | None:
+    def cases(self, blocks: int, part: float | None = None) -> tuple[Case, ...] | None:
         """The loops with the limits of so many of them on an SM; None where no more than one group
-        computes."""
-        return _each_alone(self.first, self.residency, blocks, self.stated)
+        computes. `part`: of the registers of schedules, what threads have."""
+        return _each_alone(self.first, self.residency, blocks, self.stated, part or self.residency.used)
 
 
 def _alone_in_fewer(apart: _Apart, now: float) -> tuple[Attempt, float]:
     """The attempt, or one in whose thread blocks one group computes and an SM is done sooner: of `most`
-    blocks, or of half as many where these have no schedule, and so on. (On an H200, in place of one block of
-    two to four groups: vLLM's attention over int4 pages 1.60 times as fast, its products of 4-bit weights
-    with zeros 1.39, fla's intra-chunk products with low-rank decays 1.52.)"""
-    first, blocks = apart.first, apart.most
+    blocks, or of half as many where these have no schedule, and so on. Schedules count the registers of which
+    kernels use a part, or where there are none the most that ptxas may still do with. (On an H200, in place
+    of one block of two to four groups: vLLM's attention over int4 pages 1.60 times as fast, its products of
+    4-bit weights with zeros 1.39, fla's intra-chunk products with low-rank decays 1.52; aiter's product of
+    bf16 and fp4 in two blocks for one 1.60, with 168 registers of 248.)"""
+    first, blocks, residency = apart.first, apart.most, apart.residency
     while blocks >= max(1, first.program.resident_blocks):
-        if alone := apart.cases(blocks):
-            found = _faster((first, now), alone, apart.attempt, Attempt.of_sm, blocks)
-            if found[0] is not first:
-                return found
+        for part in (residency.used, residency.fewest) if blocks > 1 else (residency.used,):
+            if alone := apart.cases(blocks, part):
+                found = _faster((first, now), alone, apart.attempt, Attempt.of_sm, blocks)
+                if found[0] is not first:
+                    return found
         blocks //= 2
     return first, now
 
@@ -440,11 +443,10 @@ def _ahead(problem: Problem) -> int:
 
 
 def _each_alone(
-    first: Attempt, residency: Residency, blocks: int, stated: Stated | None
+    first: Attempt, residency: Residency, blocks: int, stated: Stated | None, part: float
 ) -> tuple[Case, ...] | None:
     """The loops with the limits of so many thread blocks on an SM, in each of which one group computes and
-    one loads: with registers of which schedules use a part, as kernels do; None where no more than one
-    computes."""
+    one loads: with registers of which kernels use a `part`; None where no more than one computes."""
     machine, granted = first.loops[0].machine, thread_block.granted(first.loops)
     wide = [group for group in granted if not thread_block.only_moves(group)]
     if len(wide) < 2:
@@ -455,7 +457,7 @@ def _each_alone(
     loading = max(limits.narrow_registers, thread_block.copying(machine.copies, code, loads))
     step, threads = limits.register_step, 32 * max(group.warps for group in wide)
     own = (limits.registers_total // blocks - 128 * -(-loading // step) * step) // threads
-    registers = int(own / residency.used) // step * step
+    registers = int(own / part) // step * step
     cases = for_one_group(first, stated)
     return _limited(first, blocks, len(granted) - len(wide) + 1, registers, cases)
 

@@ -195,6 +195,9 @@ class Program:
     bits, 32 to a register, of the offsets of a thread's copies that are the same distance apart two numbers
     are kept, fewer accesses are in flight, addresses in tensor memory's loops and of groups that only move
     data are computed again, and epilogues wait for MMAs between intervals. Made by `warp.lean`."""
+    exchanges: bool = True
+    """Loops exchange tiles of which an older instance is kept, where that saves copies; not where ptxas
+    spills with them."""
     dependences: tuple[DependenceBarrier, ...] = ()
     synchronized: tuple[int, ...] = ()
     """Ids of the groups that execute TensorMemorySync: those that use tensor memory, else all; all, too,

@@ -179,60 +179,148 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_49);
-                for (int32_t i = 1; i < n; ++i) {
-                    channel_y_46.consumer_wait(count_y_46 + i);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_49_age1[i_] = acc_49[i_];
-                    registers_fence(acc_49_age1);
-                    // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:59:17)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i));
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
-                        wgmma_commit();
-                    }
-                    // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49_age1[2 * i_], acc_49_age1[2 * i_ + 1]);
-                    }
-                    // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), i != 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
-                        wgmma_commit();
-                    }
-                    wgmma_wait<0>();
-                    registers_fence(acc_39);
-                    registers_fence(acc_49);
-                    channel_y_46.consumer_release(count_y_46 + i - 1);
-                }
-                // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49[2 * i_], acc_49[2 * i_ + 1]);
+                    int32_t i = 1;
+                    for (; i + 1 < n; ++i) {
+                        {
+                            channel_y_46.consumer_wait(count_y_46 + i);
+                            // cycle 0, stage 0: dot.acc_49_age1 (tests/kernels/ttgir/astride.sm90.ttgir:59:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i));
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
+                            {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49[2 * i_], acc_49[2 * i_ + 1]);
+                            }
+                            // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), i != 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
+                                wgmma_commit();
+                            }
+                            wgmma_wait<0>();
+                            registers_fence(acc_39);
+                            registers_fence(acc_49_age1);
+                            channel_y_46.consumer_release(count_y_46 + i - 1);
+                        }
+                        ++i;
+                        {
+                            channel_y_46.consumer_wait(count_y_46 + i);
+                            // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:59:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i));
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
+                            {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49_age1[2 * i_], acc_49_age1[2 * i_ + 1]);
+                            }
+                            // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), i != 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
+                                wgmma_commit();
+                            }
+                            wgmma_wait<0>();
+                            registers_fence(acc_39);
+                            registers_fence(acc_49);
+                            channel_y_46.consumer_release(count_y_46 + i - 1);
+                        }
+                    }
+                    if (i < n) {
+                        channel_y_46.consumer_wait(count_y_46 + i);
+                        // cycle 0, stage 0: dot.acc_49_age1 (tests/kernels/ttgir/astride.sm90.ttgir:59:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
+                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i));
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49[2 * i_], acc_49[2 * i_ + 1]);
+                        }
+                        // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), i != 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(acc_39);
+                        registers_fence(acc_49_age1);
+                        channel_y_46.consumer_release(count_y_46 + i - 1);
+                        // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49_age1[2 * i_], acc_49_age1[2 * i_ + 1]);
+                        }
+                        // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), n != 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(acc_39);
+                        channel_y_46.consumer_release(count_y_46 + n - 1);
+                    } else {
+                        // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49[2 * i_], acc_49[2 * i_ + 1]);
+                        }
+                        // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), n != 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(acc_39);
+                        channel_y_46.consumer_release(count_y_46 + n - 1);
+                    }
                 }
-                // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
-                {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
-                    wgmma_fence();
-                    wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), n != 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
-                    wgmma_commit();
-                }
-                wgmma_wait<0>();
-                registers_fence(acc_39);
-                channel_y_46.consumer_release(count_y_46 + n - 1);
             }
             if (n == 0) {
                 #pragma unroll
@@ -456,62 +544,153 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_49_v92);
-                for (int32_t i = 1; i < n; ++i) {
-                    channel_y_46.consumer_wait(count_y_46 + i);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_49_v92_age1[i_] = acc_49_v92[i_];
-                    registers_fence(acc_49_v92_age1);
-                    // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
-                        wgmma_commit();
+                {
+                    int32_t i = 1;
+                    for (; i + 1 < n; ++i) {
+                        {
+                            channel_y_46.consumer_wait(count_y_46 + i);
+                            // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
+                            {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92[2 * i_], acc_49_v92[2 * i_ + 1]);
+                            }
+                            // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                                registers_fence(twill_once0_arg0);
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
+                                wgmma_commit();
+                            }
+                            wgmma_wait<0>();
+                            registers_fence(acc_49_v92_age1);
+                            registers_fence(twill_once0_arg0);
+                            channel_y_46.consumer_release(count_y_46 + i - 1);
+                        }
+                        ++i;
+                        {
+                            channel_y_46.consumer_wait(count_y_46 + i);
+                            // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
+                            {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92_age1[2 * i_], acc_49_v92_age1[2 * i_ + 1]);
+                            }
+                            // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                                registers_fence(twill_once0_arg0);
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
+                                wgmma_commit();
+                            }
+                            wgmma_wait<0>();
+                            registers_fence(acc_49_v92);
+                            registers_fence(twill_once0_arg0);
+                            channel_y_46.consumer_release(count_y_46 + i - 1);
+                        }
                     }
-                    // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92_age1[2 * i_], acc_49_v92_age1[2 * i_ + 1]);
-                    }
-                    // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                    if (i < n) {
+                        channel_y_46.consumer_wait(count_y_46 + i);
+                        // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
+                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92[2 * i_], acc_49_v92[2 * i_ + 1]);
+                        }
+                        // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                            registers_fence(twill_once0_arg0);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(acc_49_v92_age1);
                         registers_fence(twill_once0_arg0);
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
-                        wgmma_commit();
+                        channel_y_46.consumer_release(count_y_46 + i - 1);
+                        // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92_age1[2 * i_], acc_49_v92_age1[2 * i_ + 1]);
+                        }
+                        // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
+                            registers_fence(twill_once0_arg0);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(twill_once0_arg0);
+                        channel_y_46.consumer_release(count_y_46 + n - 1);
+                    } else {
+                        // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92[2 * i_], acc_49_v92[2 * i_ + 1]);
+                        }
+                        // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
+                            registers_fence(twill_once0_arg0);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(twill_once0_arg0);
+                        channel_y_46.consumer_release(count_y_46 + n - 1);
                     }
-                    wgmma_wait<0>();
-                    registers_fence(acc_49_v92);
-                    registers_fence(twill_once0_arg0);
-                    channel_y_46.consumer_release(count_y_46 + i - 1);
                 }
-                // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92[2 * i_], acc_49_v92[2 * i_ + 1]);
-                }
-                // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
-                {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
-                    registers_fence(twill_once0_arg0);
-                    wgmma_fence();
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
-                    wgmma_commit();
-                }
-                wgmma_wait<0>();
-                registers_fence(twill_once0_arg0);
-                channel_y_46.consumer_release(count_y_46 + n - 1);
             }
         }
         count_y_46 += trips_2;
@@ -729,61 +908,151 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_49);
-                for (int32_t i = 1; i < n; ++i) {
-                    channel_y_46.consumer_wait(count_y_46 + i);
-                    fence_async_shared();
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_49_age1[i_] = acc_49[i_];
-                    registers_fence(acc_49_age1);
-                    // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:59:17)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i));
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
-                        wgmma_commit();
-                    }
-                    // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49_age1[2 * i_], acc_49_age1[2 * i_ + 1]);
-                    }
-                    // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), i != 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
-                        wgmma_commit();
-                    }
-                    wgmma_wait<0>();
-                    registers_fence(acc_39);
-                    registers_fence(acc_49);
-                    channel_y_46.consumer_release(count_y_46 + i - 1);
-                }
-                // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49[2 * i_], acc_49[2 * i_ + 1]);
+                    int32_t i = 1;
+                    for (; i + 1 < n; ++i) {
+                        {
+                            channel_y_46.consumer_wait(count_y_46 + i);
+                            fence_async_shared();
+                            // cycle 0, stage 0: dot.acc_49_age1 (tests/kernels/ttgir/astride.sm90.ttgir:59:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i));
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
+                            {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49[2 * i_], acc_49[2 * i_ + 1]);
+                            }
+                            // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), i != 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
+                                wgmma_commit();
+                            }
+                            wgmma_wait<0>();
+                            registers_fence(acc_39);
+                            registers_fence(acc_49_age1);
+                            channel_y_46.consumer_release(count_y_46 + i - 1);
+                        }
+                        ++i;
+                        {
+                            channel_y_46.consumer_wait(count_y_46 + i);
+                            fence_async_shared();
+                            // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:59:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i));
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
+                            {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49_age1[2 * i_], acc_49_age1[2 * i_ + 1]);
+                            }
+                            // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), i != 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
+                                wgmma_commit();
+                            }
+                            wgmma_wait<0>();
+                            registers_fence(acc_39);
+                            registers_fence(acc_49);
+                            channel_y_46.consumer_release(count_y_46 + i - 1);
+                        }
+                    }
+                    if (i < n) {
+                        channel_y_46.consumer_wait(count_y_46 + i);
+                        fence_async_shared();
+                        // cycle 0, stage 0: dot.acc_49_age1 (tests/kernels/ttgir/astride.sm90.ttgir:59:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
+                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i));
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_age1, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49[2 * i_], acc_49[2 * i_ + 1]);
+                        }
+                        // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), i != 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(acc_39);
+                        registers_fence(acc_49_age1);
+                        channel_y_46.consumer_release(count_y_46 + i - 1);
+                        // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49_age1[2 * i_], acc_49_age1[2 * i_ + 1]);
+                        }
+                        // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), n != 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(acc_39);
+                        channel_y_46.consumer_release(count_y_46 + n - 1);
+                    } else {
+                        // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:60:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) acc_50[i_ / 4][i_ % 4] = pack_f16(acc_49[2 * i_], acc_49[2 * i_ + 1]);
+                        }
+                        // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), n != 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(acc_39);
+                        channel_y_46.consumer_release(count_y_46 + n - 1);
+                    }
                 }
-                // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:62:17)
-                {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
-                    wgmma_fence();
-                    wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[0], descriptor_advance(descriptor_b, 0), n != 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[1], descriptor_advance(descriptor_b, 2048), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[2], descriptor_advance(descriptor_b, 4096), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(acc_39, acc_50[3], descriptor_advance(descriptor_b, 6144), 1);
-                    wgmma_commit();
-                }
-                wgmma_wait<0>();
-                registers_fence(acc_39);
-                channel_y_46.consumer_release(count_y_46 + n - 1);
             }
             if (n == 0) {
                 #pragma unroll
@@ -1008,63 +1277,156 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_49_v92);
-                for (int32_t i = 1; i < n; ++i) {
-                    channel_y_46.consumer_wait(count_y_46 + i);
-                    fence_async_shared();
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_49_v92_age1[i_] = acc_49_v92[i_];
-                    registers_fence(acc_49_v92_age1);
-                    // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
-                        wgmma_commit();
+                {
+                    int32_t i = 1;
+                    for (; i + 1 < n; ++i) {
+                        {
+                            channel_y_46.consumer_wait(count_y_46 + i);
+                            fence_async_shared();
+                            // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
+                            {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92[2 * i_], acc_49_v92[2 * i_ + 1]);
+                            }
+                            // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                                registers_fence(twill_once0_arg0);
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
+                                wgmma_commit();
+                            }
+                            wgmma_wait<0>();
+                            registers_fence(acc_49_v92_age1);
+                            registers_fence(twill_once0_arg0);
+                            channel_y_46.consumer_release(count_y_46 + i - 1);
+                        }
+                        ++i;
+                        {
+                            channel_y_46.consumer_wait(count_y_46 + i);
+                            fence_async_shared();
+                            // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
+                            {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92_age1[2 * i_], acc_49_v92_age1[2 * i_ + 1]);
+                            }
+                            // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                                registers_fence(twill_once0_arg0);
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
+                                wgmma_commit();
+                            }
+                            wgmma_wait<0>();
+                            registers_fence(acc_49_v92);
+                            registers_fence(twill_once0_arg0);
+                            channel_y_46.consumer_release(count_y_46 + i - 1);
+                        }
                     }
-                    // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92_age1[2 * i_], acc_49_v92_age1[2 * i_ + 1]);
-                    }
-                    // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                    if (i < n) {
+                        channel_y_46.consumer_wait(count_y_46 + i);
+                        fence_async_shared();
+                        // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
+                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v92_age1, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92[2 * i_], acc_49_v92[2 * i_ + 1]);
+                        }
+                        // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i - 1), 8192);
+                            registers_fence(twill_once0_arg0);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(acc_49_v92_age1);
                         registers_fence(twill_once0_arg0);
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
-                        wgmma_commit();
+                        channel_y_46.consumer_release(count_y_46 + i - 1);
+                        // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92_age1[2 * i_], acc_49_v92_age1[2 * i_ + 1]);
+                        }
+                        // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
+                            registers_fence(twill_once0_arg0);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(twill_once0_arg0);
+                        channel_y_46.consumer_release(count_y_46 + n - 1);
+                    } else {
+                        // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92[2 * i_], acc_49_v92[2 * i_ + 1]);
+                        }
+                        // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
+                            registers_fence(twill_once0_arg0);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(twill_once0_arg0);
+                        channel_y_46.consumer_release(count_y_46 + n - 1);
                     }
-                    wgmma_wait<0>();
-                    registers_fence(acc_49_v92);
-                    registers_fence(twill_once0_arg0);
-                    channel_y_46.consumer_release(count_y_46 + i - 1);
                 }
-                // cycle 30, stage 1: trunc.acc_50 (tests/kernels/ttgir/astride.sm90.ttgir:96:17)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_50_v93[i_ / 4][i_ % 4] = pack_f16(acc_49_v92[2 * i_], acc_49_v92[2 * i_ + 1]);
-                }
-                // cycle 128, stage 1: dot.acc_52 (tests/kernels/ttgir/astride.sm90.ttgir:98:17)
-                {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + n - 1), 8192);
-                    registers_fence(twill_once0_arg0);
-                    wgmma_fence();
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[0], descriptor_advance(descriptor_b, 0), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[1], descriptor_advance(descriptor_b, 2048), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[2], descriptor_advance(descriptor_b, 4096), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, acc_50_v93[3], descriptor_advance(descriptor_b, 6144), 1);
-                    wgmma_commit();
-                }
-                wgmma_wait<0>();
-                registers_fence(twill_once0_arg0);
-                channel_y_46.consumer_release(count_y_46 + n - 1);
             }
         }
         count_y_46 += trips_2;

@@ -205,7 +205,7 @@ bytewise_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __nv_fp8_e4m3* other, float*
                         keep(to_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<__nv_fp8_e4m3>(to_ + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64))) = __nv_fp8_e4m3(unpack_e4m3(y_30_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                            shared_at<__nv_fp8_e4m3>(to_ + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64))) = e4m3_of(y_30_[i_ / 8][i_ / 2 % 4], i_ % 2);
                     }
                 }
                 fence_async_shared();
@@ -240,7 +240,7 @@ bytewise_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __nv_fp8_e4m3* other, float*
                             keep(to_);
                             #pragma unroll
                             for (int i_ = 0; i_ < 32; ++i_)
-                                shared_at<__nv_fp8_e4m3>(to_ + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64))) = __nv_fp8_e4m3(unpack_e4m3(y_30_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                                shared_at<__nv_fp8_e4m3>(to_ + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64))) = e4m3_of(y_30_[i_ / 8][i_ / 2 % 4], i_ % 2);
                         }
                     }
                     fence_async_shared();

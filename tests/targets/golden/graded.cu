@@ -78,62 +78,154 @@ graded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                 }
                 wgmma_wait<0>();
                 registers_fence(part_15);
-                for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
-                    channel_part_part_12.consumer_wait(count_part_part_12 + i);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) part_15_age1[i_] = part_15[i_];
-                    registers_fence(part_15_age1);
-                    // cycle 30, stage 0: dot.part_15 (tests/kernels/ttgir/graded.sm90.ttgir:54:18)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_part_part_12.slot(count_part_part_12 + i) + 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_part_part_12.slot(count_part_part_12 + i) + thread.warpgroup * 8192);
-                        wgmma_fence();
-                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
-                        wgmma_commit();
-                    }
-                    channel_acc_17.consumer_wait(count_acc_17 + i - 1);
-                    // cycle 157, stage 1: ffma.acc_21 (tests/kernels/ttgir/graded.sm90.ttgir:60:17)
-                    {
-                        float read_0[32];
-                        const uint32_t read_0_at = channel_acc_17.slot(count_acc_17 + i - 1);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                        float acc_20_[64];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) acc_20_[i_] = (part_15_age1[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
-                        float acc_21_[64];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) acc_21_[i_] = (acc_10[i_] + acc_20_[i_]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) acc_10[i_] = acc_21_[i_];
-                    }
-                    channel_part_part_12.consumer_release(count_part_part_12 + i - 1);
-                    channel_acc_17.consumer_release(count_acc_17 + i - 1);
-                    wgmma_wait<0>();
-                    registers_fence(part_15);
-                }
-                channel_acc_17.consumer_wait(count_acc_17 + n - 1);
-                // cycle 157, stage 1: ffma.acc_21 (tests/kernels/ttgir/graded.sm90.ttgir:60:17)
                 {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_acc_17.slot(count_acc_17 + n - 1);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    float acc_20_[64];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) acc_20_[i_] = (part_15[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
-                    float acc_21_[64];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) acc_21_[i_] = (acc_10[i_] + acc_20_[i_]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) acc_10[i_] = acc_21_[i_];
+                    int32_t i = 1;
+                    for (; i + 1 < n; ++i) {
+                        {
+                            thread.rematerialize();
+                            channel_part_part_12.consumer_wait(count_part_part_12 + i);
+                            // cycle 30, stage 0: dot.part_15_age1 (tests/kernels/ttgir/graded.sm90.ttgir:54:18)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_part_part_12.slot(count_part_part_12 + i) + 16384);
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_part_part_12.slot(count_part_part_12 + i) + thread.warpgroup * 8192);
+                                wgmma_fence();
+                                wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15_age1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15_age1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15_age1, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15_age1, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            channel_acc_17.consumer_wait(count_acc_17 + i - 1);
+                            // cycle 157, stage 1: ffma.acc_21 (tests/kernels/ttgir/graded.sm90.ttgir:60:17)
+                            {
+                                float read_0[32];
+                                const uint32_t read_0_at = channel_acc_17.slot(count_acc_17 + i - 1);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                                float acc_20_[64];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) acc_20_[i_] = (part_15[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                                float acc_21_[64];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) acc_21_[i_] = (acc_10[i_] + acc_20_[i_]);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) acc_10[i_] = acc_21_[i_];
+                            }
+                            channel_part_part_12.consumer_release(count_part_part_12 + i - 1);
+                            channel_acc_17.consumer_release(count_acc_17 + i - 1);
+                            wgmma_wait<0>();
+                            registers_fence(part_15_age1);
+                        }
+                        ++i;
+                        {
+                            thread.rematerialize();
+                            channel_part_part_12.consumer_wait(count_part_part_12 + i);
+                            // cycle 30, stage 0: dot.part_15 (tests/kernels/ttgir/graded.sm90.ttgir:54:18)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_part_part_12.slot(count_part_part_12 + i) + 16384);
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_part_part_12.slot(count_part_part_12 + i) + thread.warpgroup * 8192);
+                                wgmma_fence();
+                                wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            channel_acc_17.consumer_wait(count_acc_17 + i - 1);
+                            // cycle 157, stage 1: ffma.acc_21 (tests/kernels/ttgir/graded.sm90.ttgir:60:17)
+                            {
+                                float read_0[32];
+                                const uint32_t read_0_at = channel_acc_17.slot(count_acc_17 + i - 1);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                                float acc_20_[64];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) acc_20_[i_] = (part_15_age1[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                                float acc_21_[64];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) acc_21_[i_] = (acc_10[i_] + acc_20_[i_]);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) acc_10[i_] = acc_21_[i_];
+                            }
+                            channel_part_part_12.consumer_release(count_part_part_12 + i - 1);
+                            channel_acc_17.consumer_release(count_acc_17 + i - 1);
+                            wgmma_wait<0>();
+                            registers_fence(part_15);
+                        }
+                    }
+                    if (i < n) {
+                        thread.rematerialize();
+                        channel_part_part_12.consumer_wait(count_part_part_12 + i);
+                        // cycle 30, stage 0: dot.part_15_age1 (tests/kernels/ttgir/graded.sm90.ttgir:54:18)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_part_part_12.slot(count_part_part_12 + i) + 16384);
+                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_part_part_12.slot(count_part_part_12 + i) + thread.warpgroup * 8192);
+                            wgmma_fence();
+                            wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15_age1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15_age1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15_age1, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(part_15_age1, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        channel_acc_17.consumer_wait(count_acc_17 + i - 1);
+                        // cycle 157, stage 1: ffma.acc_21 (tests/kernels/ttgir/graded.sm90.ttgir:60:17)
+                        {
+                            float read_0[32];
+                            const uint32_t read_0_at = channel_acc_17.slot(count_acc_17 + i - 1);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            float acc_20_[64];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) acc_20_[i_] = (part_15[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                            float acc_21_[64];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) acc_21_[i_] = (acc_10[i_] + acc_20_[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) acc_10[i_] = acc_21_[i_];
+                        }
+                        channel_part_part_12.consumer_release(count_part_part_12 + i - 1);
+                        channel_acc_17.consumer_release(count_acc_17 + i - 1);
+                        wgmma_wait<0>();
+                        registers_fence(part_15_age1);
+                        channel_acc_17.consumer_wait(count_acc_17 + n - 1);
+                        // cycle 157, stage 1: ffma.acc_21 (tests/kernels/ttgir/graded.sm90.ttgir:60:17)
+                        {
+                            float read_0[32];
+                            const uint32_t read_0_at = channel_acc_17.slot(count_acc_17 + n - 1);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            float acc_20_[64];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) acc_20_[i_] = (part_15_age1[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                            float acc_21_[64];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) acc_21_[i_] = (acc_10[i_] + acc_20_[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) acc_10[i_] = acc_21_[i_];
+                        }
+                        channel_part_part_12.consumer_release(count_part_part_12 + n - 1);
+                        channel_acc_17.consumer_release(count_acc_17 + n - 1);
+                    } else {
+                        channel_acc_17.consumer_wait(count_acc_17 + n - 1);
+                        // cycle 157, stage 1: ffma.acc_21 (tests/kernels/ttgir/graded.sm90.ttgir:60:17)
+                        {
+                            float read_0[32];
+                            const uint32_t read_0_at = channel_acc_17.slot(count_acc_17 + n - 1);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            float acc_20_[64];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) acc_20_[i_] = (part_15[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                            float acc_21_[64];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) acc_21_[i_] = (acc_10[i_] + acc_20_[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) acc_10[i_] = acc_21_[i_];
+                        }
+                        channel_part_part_12.consumer_release(count_part_part_12 + n - 1);
+                        channel_acc_17.consumer_release(count_acc_17 + n - 1);
+                    }
                 }
-                channel_part_part_12.consumer_release(count_part_part_12 + n - 1);
-                channel_acc_17.consumer_release(count_acc_17 + n - 1);
             }
         }
         count_part_part_12 += trips_0;

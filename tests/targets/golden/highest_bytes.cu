@@ -80,37 +80,91 @@ highest_bytes_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, int8_t* a
                 }
                 wgmma_wait<0>();
                 registers_fence(best_26);
-                for (int32_t i = 1; i < n; ++i) {
-                    channel_best_23.consumer_wait(count_best_23 + i);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) best_26_age1[i_] = best_26[i_];
-                    registers_fence(best_26_age1);
-                    // cycle 0, stage 0: dot.best_26 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:55:18)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_best_23.slot(count_best_23 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20.slot(count_x_20) + zero_in(i) + thread.warpgroup * 8192);
-                        wgmma_fence();
-                        wgmma_s8_n64(best_26, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_s8_n64(best_26, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_s8_n64(best_26, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_s8_n64(best_26, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
-                        wgmma_commit();
-                    }
-                    // cycle 120, stage 1: maxsi.best_27 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:56:18)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) best_22[i_] = max(best_22[i_], best_26_age1[i_]);
-                    }
-                    channel_best_23.consumer_release(count_best_23 + i - 1);
-                    wgmma_wait<0>();
-                    registers_fence(best_26);
-                }
-                // cycle 120, stage 1: maxsi.best_27 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:56:18)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) best_22[i_] = max(best_22[i_], best_26[i_]);
+                    int32_t i = 1;
+                    for (; i + 1 < n; ++i) {
+                        {
+                            channel_best_23.consumer_wait(count_best_23 + i);
+                            // cycle 0, stage 0: dot.best_26_age1 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:55:18)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_best_23.slot(count_best_23 + i));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20.slot(count_x_20) + zero_in(i) + thread.warpgroup * 8192);
+                                wgmma_fence();
+                                wgmma_s8_n64(best_26_age1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_s8_n64(best_26_age1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_s8_n64(best_26_age1, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_s8_n64(best_26_age1, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 120, stage 1: maxsi.best_27 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:56:18)
+                            {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) best_22[i_] = max(best_22[i_], best_26[i_]);
+                            }
+                            channel_best_23.consumer_release(count_best_23 + i - 1);
+                            wgmma_wait<0>();
+                            registers_fence(best_26_age1);
+                        }
+                        ++i;
+                        {
+                            channel_best_23.consumer_wait(count_best_23 + i);
+                            // cycle 0, stage 0: dot.best_26 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:55:18)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_best_23.slot(count_best_23 + i));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20.slot(count_x_20) + zero_in(i) + thread.warpgroup * 8192);
+                                wgmma_fence();
+                                wgmma_s8_n64(best_26, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_s8_n64(best_26, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_s8_n64(best_26, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_s8_n64(best_26, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 120, stage 1: maxsi.best_27 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:56:18)
+                            {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) best_22[i_] = max(best_22[i_], best_26_age1[i_]);
+                            }
+                            channel_best_23.consumer_release(count_best_23 + i - 1);
+                            wgmma_wait<0>();
+                            registers_fence(best_26);
+                        }
+                    }
+                    if (i < n) {
+                        channel_best_23.consumer_wait(count_best_23 + i);
+                        // cycle 0, stage 0: dot.best_26_age1 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:55:18)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_best_23.slot(count_best_23 + i));
+                            const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20.slot(count_x_20) + zero_in(i) + thread.warpgroup * 8192);
+                            wgmma_fence();
+                            wgmma_s8_n64(best_26_age1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_s8_n64(best_26_age1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_s8_n64(best_26_age1, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_s8_n64(best_26_age1, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        // cycle 120, stage 1: maxsi.best_27 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:56:18)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) best_22[i_] = max(best_22[i_], best_26[i_]);
+                        }
+                        channel_best_23.consumer_release(count_best_23 + i - 1);
+                        wgmma_wait<0>();
+                        registers_fence(best_26_age1);
+                        // cycle 120, stage 1: maxsi.best_27 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:56:18)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) best_22[i_] = max(best_22[i_], best_26_age1[i_]);
+                        }
+                        channel_best_23.consumer_release(count_best_23 + n - 1);
+                    } else {
+                        // cycle 120, stage 1: maxsi.best_27 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:56:18)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) best_22[i_] = max(best_22[i_], best_26[i_]);
+                        }
+                        channel_best_23.consumer_release(count_best_23 + n - 1);
+                    }
                 }
-                channel_best_23.consumer_release(count_best_23 + n - 1);
             }
         }
         count_best_23 += trips_0;

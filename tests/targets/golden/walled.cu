@@ -183,93 +183,229 @@ walled_kernel(const __grid_constant__ CUtensorMap map_b_desc_4, __half* a, __hal
                 channel_best_29.consumer_release(count_best_29);
                 wgmma_wait<0>();
                 registers_fence(best_32_part);
-                for (int32_t i = 2; i < n; ++i) {
-                    thread.rematerialize();
-                    channel_best_23.consumer_wait(count_best_23 + i);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) best_32_part_age1[i_] = best_32_part[i_];
-                    registers_fence(best_32_part_age1);
-                    // cycle 0, stage 0: dot.best_32_part (tests/kernels/ttgir/walled.sm90.ttgir:60:114)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_best_23.slot(count_best_23 + i));
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<K_MAJOR>(best_32_part, x_18[0], descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n64<K_MAJOR>(best_32_part, x_18[1], descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n64<K_MAJOR>(best_32_part, x_18[2], descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n64<K_MAJOR>(best_32_part, x_18[3], descriptor_advance(descriptor_b, 96), 1);
-                        wgmma_commit();
-                    }
-                    // cycle 0, stage 2: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
-                    {
-                        float best_33_[32];
-                        #pragma unroll
-                        for (int i_ = 24; i_ < 32; ++i_) best_33_[i_] = fmaxf(best_22_age1[i_], best_32[i_]);
-                        #pragma unroll
-                        for (int i_ = 24; i_ < 32; ++i_) best_22[i_] = best_33_[i_];
-                    }
-                    channel_best_29.consumer_wait(count_best_29 + i - 1);
-                    // cycle 57, stage 1: add.best_32 (tests/kernels/ttgir/walled.sm90.ttgir:61:18)
-                    {
-                        float read_0[16];
-                        const uint32_t read_0_at = channel_best_29.slot(count_best_29 + i - 1);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) best_32[i_] = (read_0[i_ / 4 * 2 + i_ % 2] + best_32_part_age1[i_]);
-                    }
-                    channel_best_23.consumer_release(count_best_23 + i - 1);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) best_22_age1[i_] = best_22[i_];
-                    // cycle 87, stage 1: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
-                    {
-                        float best_33_[32];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 24; ++i_) best_33_[i_] = fmaxf(best_22[i_], best_32[i_]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 24; ++i_) best_22[i_] = best_33_[i_];
-                    }
-                    channel_best_29.consumer_release(count_best_29 + i - 1);
-                    wgmma_wait<0>();
-                    registers_fence(best_32_part);
-                    scheduling_fence(opaque, x_18);
-                }
-                // cycle 0, stage 2: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
                 {
-                    float best_33_[32];
-                    #pragma unroll
-                    for (int i_ = 24; i_ < 32; ++i_) best_33_[i_] = fmaxf(best_22_age1[i_], best_32[i_]);
-                    #pragma unroll
-                    for (int i_ = 24; i_ < 32; ++i_) best_22[i_] = best_33_[i_];
-                }
-                channel_best_29.consumer_wait(count_best_29 + n - 1);
-                // cycle 57, stage 1: add.best_32 (tests/kernels/ttgir/walled.sm90.ttgir:61:18)
-                {
-                    float read_0[16];
-                    const uint32_t read_0_at = channel_best_29.slot(count_best_29 + n - 1);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) best_32[i_] = (read_0[i_ / 4 * 2 + i_ % 2] + best_32_part[i_]);
-                }
-                channel_best_23.consumer_release(count_best_23 + n - 1);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) best_22_age1[i_] = best_22[i_];
-                // cycle 87, stage 1: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
-                {
-                    float best_33_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 24; ++i_) best_33_[i_] = fmaxf(best_22[i_], best_32[i_]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 24; ++i_) best_22[i_] = best_33_[i_];
-                }
-                channel_best_29.consumer_release(count_best_29 + n - 1);
-                // cycle 0, stage 2: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
-                {
-                    float best_33_[32];
-                    #pragma unroll
-                    for (int i_ = 24; i_ < 32; ++i_) best_33_[i_] = fmaxf(best_22_age1[i_], best_32[i_]);
-                    #pragma unroll
-                    for (int i_ = 24; i_ < 32; ++i_) best_22[i_] = best_33_[i_];
+                    int32_t i = 2;
+                    for (; i + 1 < n; ++i) {
+                        {
+                            thread.rematerialize();
+                            channel_best_23.consumer_wait(count_best_23 + i);
+                            // cycle 0, stage 0: dot.best_32_part_age1 (tests/kernels/ttgir/walled.sm90.ttgir:60:114)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_best_23.slot(count_best_23 + i));
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<K_MAJOR>(best_32_part_age1, x_18[0], descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<K_MAJOR>(best_32_part_age1, x_18[1], descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n64<K_MAJOR>(best_32_part_age1, x_18[2], descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n64<K_MAJOR>(best_32_part_age1, x_18[3], descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 0, stage 2: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
+                            {
+                                float best_33_[32];
+                                #pragma unroll
+                                for (int i_ = 24; i_ < 32; ++i_) best_33_[i_] = fmaxf(best_22_age1[i_], best_32[i_]);
+                                #pragma unroll
+                                for (int i_ = 24; i_ < 32; ++i_) best_22[i_] = best_33_[i_];
+                            }
+                            channel_best_29.consumer_wait(count_best_29 + i - 1);
+                            // cycle 57, stage 1: add.best_32 (tests/kernels/ttgir/walled.sm90.ttgir:61:18)
+                            {
+                                float read_0[16];
+                                const uint32_t read_0_at = channel_best_29.slot(count_best_29 + i - 1);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) best_32[i_] = (read_0[i_ / 4 * 2 + i_ % 2] + best_32_part[i_]);
+                            }
+                            channel_best_23.consumer_release(count_best_23 + i - 1);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) best_22_age1[i_] = best_22[i_];
+                            // cycle 87, stage 1: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
+                            {
+                                float best_33_[32];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 24; ++i_) best_33_[i_] = fmaxf(best_22[i_], best_32[i_]);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 24; ++i_) best_22[i_] = best_33_[i_];
+                            }
+                            channel_best_29.consumer_release(count_best_29 + i - 1);
+                            wgmma_wait<0>();
+                            registers_fence(best_32_part_age1);
+                            scheduling_fence(opaque, x_18);
+                        }
+                        ++i;
+                        {
+                            thread.rematerialize();
+                            channel_best_23.consumer_wait(count_best_23 + i);
+                            // cycle 0, stage 0: dot.best_32_part (tests/kernels/ttgir/walled.sm90.ttgir:60:114)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_best_23.slot(count_best_23 + i));
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<K_MAJOR>(best_32_part, x_18[0], descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<K_MAJOR>(best_32_part, x_18[1], descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n64<K_MAJOR>(best_32_part, x_18[2], descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n64<K_MAJOR>(best_32_part, x_18[3], descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 0, stage 2: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
+                            {
+                                float best_33_[32];
+                                #pragma unroll
+                                for (int i_ = 24; i_ < 32; ++i_) best_33_[i_] = fmaxf(best_22_age1[i_], best_32[i_]);
+                                #pragma unroll
+                                for (int i_ = 24; i_ < 32; ++i_) best_22[i_] = best_33_[i_];
+                            }
+                            channel_best_29.consumer_wait(count_best_29 + i - 1);
+                            // cycle 57, stage 1: add.best_32 (tests/kernels/ttgir/walled.sm90.ttgir:61:18)
+                            {
+                                float read_0[16];
+                                const uint32_t read_0_at = channel_best_29.slot(count_best_29 + i - 1);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) best_32[i_] = (read_0[i_ / 4 * 2 + i_ % 2] + best_32_part_age1[i_]);
+                            }
+                            channel_best_23.consumer_release(count_best_23 + i - 1);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) best_22_age1[i_] = best_22[i_];
+                            // cycle 87, stage 1: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
+                            {
+                                float best_33_[32];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 24; ++i_) best_33_[i_] = fmaxf(best_22[i_], best_32[i_]);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 24; ++i_) best_22[i_] = best_33_[i_];
+                            }
+                            channel_best_29.consumer_release(count_best_29 + i - 1);
+                            wgmma_wait<0>();
+                            registers_fence(best_32_part);
+                            scheduling_fence(opaque, x_18);
+                        }
+                    }
+                    if (i < n) {
+                        thread.rematerialize();
+                        channel_best_23.consumer_wait(count_best_23 + i);
+                        // cycle 0, stage 0: dot.best_32_part_age1 (tests/kernels/ttgir/walled.sm90.ttgir:60:114)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_best_23.slot(count_best_23 + i));
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<K_MAJOR>(best_32_part_age1, x_18[0], descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<K_MAJOR>(best_32_part_age1, x_18[1], descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(best_32_part_age1, x_18[2], descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(best_32_part_age1, x_18[3], descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        // cycle 0, stage 2: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
+                        {
+                            float best_33_[32];
+                            #pragma unroll
+                            for (int i_ = 24; i_ < 32; ++i_) best_33_[i_] = fmaxf(best_22_age1[i_], best_32[i_]);
+                            #pragma unroll
+                            for (int i_ = 24; i_ < 32; ++i_) best_22[i_] = best_33_[i_];
+                        }
+                        channel_best_29.consumer_wait(count_best_29 + i - 1);
+                        // cycle 57, stage 1: add.best_32 (tests/kernels/ttgir/walled.sm90.ttgir:61:18)
+                        {
+                            float read_0[16];
+                            const uint32_t read_0_at = channel_best_29.slot(count_best_29 + i - 1);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) best_32[i_] = (read_0[i_ / 4 * 2 + i_ % 2] + best_32_part[i_]);
+                        }
+                        channel_best_23.consumer_release(count_best_23 + i - 1);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) best_22_age1[i_] = best_22[i_];
+                        // cycle 87, stage 1: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
+                        {
+                            float best_33_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 24; ++i_) best_33_[i_] = fmaxf(best_22[i_], best_32[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 24; ++i_) best_22[i_] = best_33_[i_];
+                        }
+                        channel_best_29.consumer_release(count_best_29 + i - 1);
+                        wgmma_wait<0>();
+                        registers_fence(best_32_part_age1);
+                        scheduling_fence(opaque, x_18);
+                        // cycle 0, stage 2: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
+                        {
+                            float best_33_[32];
+                            #pragma unroll
+                            for (int i_ = 24; i_ < 32; ++i_) best_33_[i_] = fmaxf(best_22_age1[i_], best_32[i_]);
+                            #pragma unroll
+                            for (int i_ = 24; i_ < 32; ++i_) best_22[i_] = best_33_[i_];
+                        }
+                        channel_best_29.consumer_wait(count_best_29 + n - 1);
+                        // cycle 57, stage 1: add.best_32 (tests/kernels/ttgir/walled.sm90.ttgir:61:18)
+                        {
+                            float read_0[16];
+                            const uint32_t read_0_at = channel_best_29.slot(count_best_29 + n - 1);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) best_32[i_] = (read_0[i_ / 4 * 2 + i_ % 2] + best_32_part_age1[i_]);
+                        }
+                        channel_best_23.consumer_release(count_best_23 + n - 1);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) best_22_age1[i_] = best_22[i_];
+                        // cycle 87, stage 1: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
+                        {
+                            float best_33_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 24; ++i_) best_33_[i_] = fmaxf(best_22[i_], best_32[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 24; ++i_) best_22[i_] = best_33_[i_];
+                        }
+                        channel_best_29.consumer_release(count_best_29 + n - 1);
+                        // cycle 0, stage 2: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
+                        {
+                            float best_33_[32];
+                            #pragma unroll
+                            for (int i_ = 24; i_ < 32; ++i_) best_33_[i_] = fmaxf(best_22_age1[i_], best_32[i_]);
+                            #pragma unroll
+                            for (int i_ = 24; i_ < 32; ++i_) best_22[i_] = best_33_[i_];
+                        }
+                    } else {
+                        // cycle 0, stage 2: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
+                        {
+                            float best_33_[32];
+                            #pragma unroll
+                            for (int i_ = 24; i_ < 32; ++i_) best_33_[i_] = fmaxf(best_22_age1[i_], best_32[i_]);
+                            #pragma unroll
+                            for (int i_ = 24; i_ < 32; ++i_) best_22[i_] = best_33_[i_];
+                        }
+                        channel_best_29.consumer_wait(count_best_29 + n - 1);
+                        // cycle 57, stage 1: add.best_32 (tests/kernels/ttgir/walled.sm90.ttgir:61:18)
+                        {
+                            float read_0[16];
+                            const uint32_t read_0_at = channel_best_29.slot(count_best_29 + n - 1);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) best_32[i_] = (read_0[i_ / 4 * 2 + i_ % 2] + best_32_part[i_]);
+                        }
+                        channel_best_23.consumer_release(count_best_23 + n - 1);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) best_22_age1[i_] = best_22[i_];
+                        // cycle 87, stage 1: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
+                        {
+                            float best_33_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 24; ++i_) best_33_[i_] = fmaxf(best_22[i_], best_32[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 24; ++i_) best_22[i_] = best_33_[i_];
+                        }
+                        channel_best_29.consumer_release(count_best_29 + n - 1);
+                        // cycle 0, stage 2: max.best_33 (tests/kernels/ttgir/walled.sm90.ttgir:61:103)
+                        {
+                            float best_33_[32];
+                            #pragma unroll
+                            for (int i_ = 24; i_ < 32; ++i_) best_33_[i_] = fmaxf(best_22_age1[i_], best_32[i_]);
+                            #pragma unroll
+                            for (int i_ = 24; i_ < 32; ++i_) best_22[i_] = best_33_[i_];
+                        }
+                    }
                 }
             } else {
                 for (int32_t i = 0; i < n; ++i) {

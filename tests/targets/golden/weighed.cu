@@ -412,168 +412,367 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_66);
-                for (int32_t i = 4; i < n; ++i) {
-                    thread.rematerialize();
-                    channel_y_62.consumer_wait(count_y_62 + i - 3);
-                    fence_async_shared();
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_66_age1[i_] = acc_66[i_];
-                    registers_fence(acc_66_age1);
-                    // cycle 96, stage 3: dot.acc_66 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + i - 3));
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[0], descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[1], descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[2], descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[3], descriptor_advance(descriptor_b, 96), 1);
-                        wgmma_commit();
+                {
+                    int32_t i = 4;
+                    for (; i + 1 < n; ++i) {
+                        {
+                            thread.rematerialize();
+                            channel_y_62.consumer_wait(count_y_62 + i - 3);
+                            fence_async_shared();
+                            // cycle 96, stage 3: dot.acc_66_age1 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + i - 3));
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[0], descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[1], descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[2], descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[3], descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            channel_weights_65.consumer_wait(count_weights_65 + i - 4);
+                            // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
+                            {
+                                float read_0[16];
+                                const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + i - 4);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                                float acc_69_[32];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                                float acc_70_[32];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
+                            }
+                            channel_y_62.consumer_release(count_y_62 + i - 4);
+                            channel_weights_65.consumer_release(count_weights_65 + i - 4);
+                            wgmma_wait<0>();
+                            registers_fence(acc_66_age1);
+                            scheduling_fence(opaque, x_28);
+                        }
+                        ++i;
+                        {
+                            thread.rematerialize();
+                            channel_y_62.consumer_wait(count_y_62 + i - 3);
+                            fence_async_shared();
+                            // cycle 96, stage 3: dot.acc_66 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + i - 3));
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[0], descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[1], descriptor_advance(descriptor_b, 32), 1);
+                                wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[2], descriptor_advance(descriptor_b, 64), 1);
+                                wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[3], descriptor_advance(descriptor_b, 96), 1);
+                                wgmma_commit();
+                            }
+                            channel_weights_65.consumer_wait(count_weights_65 + i - 4);
+                            // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
+                            {
+                                float read_0[16];
+                                const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + i - 4);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                                float acc_69_[32];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66_age1[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                                float acc_70_[32];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
+                            }
+                            channel_y_62.consumer_release(count_y_62 + i - 4);
+                            channel_weights_65.consumer_release(count_weights_65 + i - 4);
+                            wgmma_wait<0>();
+                            registers_fence(acc_66);
+                            scheduling_fence(opaque, x_28);
+                        }
                     }
-                    channel_weights_65.consumer_wait(count_weights_65 + i - 4);
-                    // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
-                    {
-                        float read_0[16];
-                        const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + i - 4);
+                    if (i < n) {
+                        thread.rematerialize();
+                        channel_y_62.consumer_wait(count_y_62 + i - 3);
+                        fence_async_shared();
+                        // cycle 96, stage 3: dot.acc_66_age1 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + i - 3));
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[0], descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[1], descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[2], descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[3], descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        channel_weights_65.consumer_wait(count_weights_65 + i - 4);
+                        // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
+                        {
+                            float read_0[16];
+                            const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + i - 4);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            float acc_69_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                            float acc_70_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
+                        }
+                        channel_y_62.consumer_release(count_y_62 + i - 4);
+                        channel_weights_65.consumer_release(count_weights_65 + i - 4);
+                        wgmma_wait<0>();
+                        registers_fence(acc_66_age1);
+                        scheduling_fence(opaque, x_28);
+                        channel_y_62.consumer_wait(count_y_62 + n - 3);
+                        fence_async_shared();
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                        float acc_69_[32];
+                        for (int i_ = 0; i_ < 32; ++i_) acc_66[i_] = acc_66_age1[i_];
+                        registers_fence(acc_66);
+                        // cycle 96, stage 3: dot.acc_66_age1 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + n - 3));
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[0], descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[1], descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[2], descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[3], descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        channel_weights_65.consumer_wait(count_weights_65 + n - 4);
+                        // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
+                        {
+                            float read_0[16];
+                            const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + n - 4);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            float acc_69_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                            float acc_70_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
+                        }
+                        channel_y_62.consumer_release(count_y_62 + n - 4);
+                        channel_weights_65.consumer_release(count_weights_65 + n - 4);
+                        channel_y_62.consumer_wait(count_y_62 + n - 2);
+                        fence_async_shared();
+                        wgmma_wait<0>();
+                        registers_fence(acc_66_age1);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66_age1[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
-                        float acc_70_[32];
+                        for (int i_ = 0; i_ < 32; ++i_) acc_66[i_] = acc_66_age1[i_];
+                        registers_fence(acc_66);
+                        // cycle 96, stage 3: dot.acc_66_age1 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + n - 2));
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[0], descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[1], descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[2], descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[3], descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        channel_weights_65.consumer_wait(count_weights_65 + n - 3);
+                        // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
+                        {
+                            float read_0[16];
+                            const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + n - 3);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            float acc_69_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                            float acc_70_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
+                        }
+                        channel_y_62.consumer_release(count_y_62 + n - 3);
+                        channel_weights_65.consumer_release(count_weights_65 + n - 3);
+                        channel_y_62.consumer_wait(count_y_62 + n - 1);
+                        fence_async_shared();
+                        wgmma_wait<0>();
+                        registers_fence(acc_66_age1);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
+                        for (int i_ = 0; i_ < 32; ++i_) acc_66[i_] = acc_66_age1[i_];
+                        registers_fence(acc_66);
+                        // cycle 96, stage 3: dot.acc_66_age1 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + n - 1));
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[0], descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[1], descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[2], descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66_age1, x_28[3], descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        channel_weights_65.consumer_wait(count_weights_65 + n - 2);
+                        // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
+                        {
+                            float read_0[16];
+                            const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + n - 2);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            float acc_69_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                            float acc_70_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
+                        }
+                        channel_y_62.consumer_release(count_y_62 + n - 2);
+                        channel_weights_65.consumer_release(count_weights_65 + n - 2);
+                        channel_weights_65.consumer_wait(count_weights_65 + n - 1);
+                        wgmma_wait<0>();
+                        registers_fence(acc_66_age1);
+                        // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
+                        {
+                            float read_0[16];
+                            const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + n - 1);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            float acc_69_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66_age1[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                            float acc_70_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
+                        }
+                        channel_y_62.consumer_release(count_y_62 + n - 1);
+                        channel_weights_65.consumer_release(count_weights_65 + n - 1);
+                    } else {
+                        channel_y_62.consumer_wait(count_y_62 + n - 3);
+                        fence_async_shared();
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
+                        for (int i_ = 0; i_ < 32; ++i_) acc_66_age1[i_] = acc_66[i_];
+                        registers_fence(acc_66_age1);
+                        // cycle 96, stage 3: dot.acc_66 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + n - 3));
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[0], descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[1], descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[2], descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[3], descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        channel_weights_65.consumer_wait(count_weights_65 + n - 4);
+                        // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
+                        {
+                            float read_0[16];
+                            const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + n - 4);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            float acc_69_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66_age1[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                            float acc_70_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
+                        }
+                        channel_y_62.consumer_release(count_y_62 + n - 4);
+                        channel_weights_65.consumer_release(count_weights_65 + n - 4);
+                        channel_y_62.consumer_wait(count_y_62 + n - 2);
+                        fence_async_shared();
+                        wgmma_wait<0>();
+                        registers_fence(acc_66);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) acc_66_age1[i_] = acc_66[i_];
+                        registers_fence(acc_66_age1);
+                        // cycle 96, stage 3: dot.acc_66 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + n - 2));
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[0], descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[1], descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[2], descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[3], descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        channel_weights_65.consumer_wait(count_weights_65 + n - 3);
+                        // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
+                        {
+                            float read_0[16];
+                            const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + n - 3);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            float acc_69_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66_age1[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                            float acc_70_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
+                        }
+                        channel_y_62.consumer_release(count_y_62 + n - 3);
+                        channel_weights_65.consumer_release(count_weights_65 + n - 3);
+                        channel_y_62.consumer_wait(count_y_62 + n - 1);
+                        fence_async_shared();
+                        wgmma_wait<0>();
+                        registers_fence(acc_66);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) acc_66_age1[i_] = acc_66[i_];
+                        registers_fence(acc_66_age1);
+                        // cycle 96, stage 3: dot.acc_66 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + n - 1));
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[0], descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[1], descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[2], descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[3], descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_commit();
+                        }
+                        channel_weights_65.consumer_wait(count_weights_65 + n - 2);
+                        // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
+                        {
+                            float read_0[16];
+                            const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + n - 2);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            float acc_69_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66_age1[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                            float acc_70_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
+                        }
+                        channel_y_62.consumer_release(count_y_62 + n - 2);
+                        channel_weights_65.consumer_release(count_weights_65 + n - 2);
+                        channel_weights_65.consumer_wait(count_weights_65 + n - 1);
+                        wgmma_wait<0>();
+                        registers_fence(acc_66);
+                        // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
+                        {
+                            float read_0[16];
+                            const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + n - 1);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                            float acc_69_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                            float acc_70_[32];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
+                        }
+                        channel_y_62.consumer_release(count_y_62 + n - 1);
+                        channel_weights_65.consumer_release(count_weights_65 + n - 1);
                     }
-                    channel_y_62.consumer_release(count_y_62 + i - 4);
-                    channel_weights_65.consumer_release(count_weights_65 + i - 4);
-                    wgmma_wait<0>();
-                    registers_fence(acc_66);
-                    scheduling_fence(opaque, x_28);
                 }
-                channel_y_62.consumer_wait(count_y_62 + n - 3);
-                fence_async_shared();
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) acc_66_age1[i_] = acc_66[i_];
-                registers_fence(acc_66_age1);
-                // cycle 96, stage 3: dot.acc_66 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
-                {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + n - 3));
-                    wgmma_fence();
-                    wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[0], descriptor_advance(descriptor_b, 0), 0);
-                    wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[1], descriptor_advance(descriptor_b, 32), 1);
-                    wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[2], descriptor_advance(descriptor_b, 64), 1);
-                    wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[3], descriptor_advance(descriptor_b, 96), 1);
-                    wgmma_commit();
-                }
-                channel_weights_65.consumer_wait(count_weights_65 + n - 4);
-                // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
-                {
-                    float read_0[16];
-                    const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + n - 4);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    float acc_69_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66_age1[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
-                    float acc_70_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
-                }
-                channel_y_62.consumer_release(count_y_62 + n - 4);
-                channel_weights_65.consumer_release(count_weights_65 + n - 4);
-                channel_y_62.consumer_wait(count_y_62 + n - 2);
-                fence_async_shared();
-                wgmma_wait<0>();
-                registers_fence(acc_66);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) acc_66_age1[i_] = acc_66[i_];
-                registers_fence(acc_66_age1);
-                // cycle 96, stage 3: dot.acc_66 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
-                {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + n - 2));
-                    wgmma_fence();
-                    wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[0], descriptor_advance(descriptor_b, 0), 0);
-                    wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[1], descriptor_advance(descriptor_b, 32), 1);
-                    wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[2], descriptor_advance(descriptor_b, 64), 1);
-                    wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[3], descriptor_advance(descriptor_b, 96), 1);
-                    wgmma_commit();
-                }
-                channel_weights_65.consumer_wait(count_weights_65 + n - 3);
-                // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
-                {
-                    float read_0[16];
-                    const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + n - 3);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    float acc_69_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66_age1[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
-                    float acc_70_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
-                }
-                channel_y_62.consumer_release(count_y_62 + n - 3);
-                channel_weights_65.consumer_release(count_weights_65 + n - 3);
-                channel_y_62.consumer_wait(count_y_62 + n - 1);
-                fence_async_shared();
-                wgmma_wait<0>();
-                registers_fence(acc_66);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) acc_66_age1[i_] = acc_66[i_];
-                registers_fence(acc_66_age1);
-                // cycle 96, stage 3: dot.acc_66 (tests/kernels/ttgir/weighed.sm90.ttgir:94:17)
-                {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_62.slot(count_y_62 + n - 1));
-                    wgmma_fence();
-                    wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[0], descriptor_advance(descriptor_b, 0), 0);
-                    wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[1], descriptor_advance(descriptor_b, 32), 1);
-                    wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[2], descriptor_advance(descriptor_b, 64), 1);
-                    wgmma_f16_f16_n64<K_MAJOR>(acc_66, x_28[3], descriptor_advance(descriptor_b, 96), 1);
-                    wgmma_commit();
-                }
-                channel_weights_65.consumer_wait(count_weights_65 + n - 2);
-                // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
-                {
-                    float read_0[16];
-                    const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + n - 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    float acc_69_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66_age1[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
-                    float acc_70_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
-                }
-                channel_y_62.consumer_release(count_y_62 + n - 2);
-                channel_weights_65.consumer_release(count_weights_65 + n - 2);
-                channel_weights_65.consumer_wait(count_weights_65 + n - 1);
-                wgmma_wait<0>();
-                registers_fence(acc_66);
-                // cycle 151, stage 4: ffma.acc_70 (tests/kernels/ttgir/weighed.sm90.ttgir:98:17)
-                {
-                    float read_0[16];
-                    const uint32_t read_0_at = channel_weights_65.slot(count_weights_65 + n - 1);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    float acc_69_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_69_[i_] = (acc_66[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
-                    float acc_70_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_70_[i_] = (acc_34[i_] + acc_69_[i_]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_34[i_] = acc_70_[i_];
-                }
-                channel_y_62.consumer_release(count_y_62 + n - 1);
-                channel_weights_65.consumer_release(count_weights_65 + n - 1);
             } else {
                 for (int32_t i = 0; i < n; ++i) {
                     channel_y_62.consumer_wait(count_y_62 + i);

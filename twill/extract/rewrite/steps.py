@@ -47,6 +47,7 @@ from twill.extract.rewrite.mma.shared_scales import shared_scales
 from twill.extract.rewrite.mma.staged_tiles import staged_tiles
 from twill.extract.rewrite.mma.tensor_copies import without_tensor_copies
 from twill.extract.rewrite.mma.view_accumulators import apart
+from twill.extract.rewrite.remainders import remainders_once
 from twill.extract.rewrite.warps.fewer_warps import lessened, needed_warps
 from twill.extract.rewrite.warps.narrow_modules import WARPS, widened
 from twill.ir.loop import Module
@@ -73,6 +74,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         shared_scales,
         unflattened,
         forwarded,
+        remainders_once,
         # layouts
         apart,
         by_dimensions,

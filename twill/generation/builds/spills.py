@@ -62,6 +62,9 @@ class Compiled:
     """It spills little, and is predicted to be clearly faster than in fewer thread blocks on an SM."""
 
 
+COPYING = "iterations copy tiles that they would exchange"
+
+
 def compiled(made: Generated, changes: tuple[str, ...] = (), what: str = "") -> Compiled:
     """A kernel with what ptxas warns of. Raises TwillError where it can not be built."""
     return Compiled(made, _warnings(made), changes, what=what)
@@ -71,12 +74,23 @@ def least_spilled(built: Compiled) -> Compiled:
     """The kernel with the same schedule of which ptxas spills least: in its lean form, and with other
     registers for the groups that load, or for all threads of a group that is alone. As it is where far too
     much is spilled for that to help."""
+    if not built.said:
+        return built
+    built = _copying(built)
     if not built.said or far_too_much(built.said):
         return built
     fewer = _with_fewer_blocks(built)
     if fewer and (not fewer.said or fewer.worth_it):
         return fewer
     return min((_best_regranted(built), *([fewer] if fewer else [])), key=_severity)
+
+
+def _copying(built: Compiled) -> Compiled:
+    """The kernel whose loops copy tiles that they would exchange (`Program.exchanges`), where less is spilled
+    so."""
+    plain = replace(built.made.program, exchanges=False)
+    other = printed(replace(built, changes=(*built.changes, COPYING)), plain)
+    return other if other and _spills_less(other, built) else built
 
 
 def _with_fewer_blocks(built: Compiled) -> Compiled | None:

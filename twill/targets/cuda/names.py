@@ -101,7 +101,8 @@ divide divide_ceiling divide_floor
 elect_one encode_tensor_map exchange_neighbours exchange_pairs exp2_approx exp2_clamped exp2_coefficient
 exp2_highest exp2_lowest exp2_magic
 exp2_pairs exp2_parts exp2_parts_pair exp2_polynomial exp2_polynomial_pair exp2_whole
-bf16_of bits_mislead f16_of float_bits fence_async fence_async_shared fma_f16x2 fma_pair gathered half_of
+bf16_of bits_mislead e4m3_of e5m2_of f16_of float_bits fence_async fence_async_shared fma_f16x2 fma_pair
+gathered half_of
 halves invert joined keep
 largest_bits ldmatrix_x4 load_elements load_global load_matrices load_neighbours load_pair load_shared
 load_words log2_approx
@@ -113,7 +114,7 @@ nearby neighbours of_block of_first of_programs opaque_false
 ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
 read_warp_index registers_decrease registers_fence registers_increase resident_blocks saturate
 scheduling_fence spread_e2m1 shared_address shared_at shift_left shift_right sqrt_approx stmatrix_x4
-stmatrix_x4_transposed stored_bf16 stored_f16
+stmatrix_x4_transposed stored_bf16 stored_e4m3 stored_e5m2 stored_f16
 store_elements store_pair
 store_neighbours store_shared store_words store_words_anywhere subtract_pair swizzle
 tensor_map tensor_map_pitch tensor_map_replace

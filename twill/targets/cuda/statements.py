@@ -74,6 +74,7 @@ from twill.targets.cuda.loops.barriers import (
     consumer_wait,
     tensor_memory_sync,
 )
+from twill.targets.cuda.loops.exchanged_tiles import iterations
 from twill.targets.cuda.loops.positions import NOTHING_KEPT, kept
 from twill.targets.cuda.loops.unrolled_loops import gathers_loads, unrolled
 from twill.targets.cuda.mmas.ended_accumulators import zeros_save_registers
@@ -268,7 +269,8 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
     lines += kept_in_loop(emitter, it)
     lines += [*freed(emitter, it), *begun(emitter, it)]
     lines += [*first_loads(emitter, it, lambda one: compute(emitter, one)), *waiting]
-    whole = [*printed(emitter, it.prologue), *_steady(emitter, it), *printed(emitter, it.epilogue)]
+    prologue, (head, body) = printed(emitter, it.prologue), _steady(emitter, it)
+    whole = [*prologue, *head, *iterations(emitter, it, body, printed(emitter, it.epilogue))]
     emitter.mma.restart()
     least, emitter.least = emitter.least, 0
     short = _predicated(emitter, it) if it.predicated else printed(emitter, it.short)
@@ -285,8 +287,9 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
     return [counted, "{", *indented(lines), "}"]
 
 
-def _steady(emitter: Emitter, it: Pipelined) -> list[str]:
-    """The loop that runs the steady state, where this group has any."""
+def _steady(emitter: Emitter, it: Pipelined) -> tuple[list[str], list[str]]:
+    """The body of the loop that runs the steady state, where this group has any, and what stands before the
+    loop."""
     emitter.positions = kept(emitter.program, it.steady, emitter.least)
     printed(emitter, it.steady)  # then what is in flight is that at the back edge, not at the entry
     emitter.in_loop = True
@@ -294,13 +297,9 @@ def _steady(emitter: Emitter, it: Pipelined) -> list[str]:
     steady = _where_taken(emitter, it)
     emitter.in_loop, emitter.ahead, emitter.early = False, set[str](), {}
     body = [*_rematerialized(emitter, steady), *numbers, *steady, *emitter.positions.advance()]
-    head = [
-        *emitter.positions.start(emitter.least),
-        *early,
-        f"for (int32_t i = {emitter.least}; i < n; ++i) {{",
-    ]
+    head = [*emitter.positions.start(emitter.least), *early]
     emitter.positions = NOTHING_KEPT
-    return [*head, *indented(body), "}"] if steady else []
+    return (head, body) if steady else ([], [])
 
 
 def _where_taken(emitter: Emitter, it: Pipelined) -> list[str]:

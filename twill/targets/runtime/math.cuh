@@ -282,6 +282,16 @@ __device__ __forceinline__ __half f16_of(uint32_t packed, int half) {
 __device__ __forceinline__ __nv_bfloat16 bf16_of(uint32_t packed, int half) {
     return __ushort_as_bfloat16(static_cast<uint16_t>(packed >> 16 * half));
 }
+__device__ __forceinline__ __nv_fp8_e4m3 e4m3_of(uint16_t packed, int half) {
+    __nv_fp8_e4m3 element;
+    element.__x = static_cast<uint8_t>(packed >> 8 * half);
+    return element;
+}
+__device__ __forceinline__ __nv_fp8_e5m2 e5m2_of(uint16_t packed, int half) {
+    __nv_fp8_e5m2 element;
+    element.__x = static_cast<uint8_t>(packed >> 8 * half);
+    return element;
+}
 
 /// A number as it is stored; one that is stored so is not converted to float32 and back.
 template <class Number>
@@ -294,6 +304,16 @@ __device__ __forceinline__ __nv_bfloat16 stored_bf16(Number number) {
     return to_bf16(float(number));
 }
 __device__ __forceinline__ __nv_bfloat16 stored_bf16(__nv_bfloat16 number) { return number; }
+template <class Number>
+__device__ __forceinline__ __nv_fp8_e4m3 stored_e4m3(Number number) {
+    return __nv_fp8_e4m3(float(number));
+}
+__device__ __forceinline__ __nv_fp8_e4m3 stored_e4m3(__nv_fp8_e4m3 number) { return number; }
+template <class Number>
+__device__ __forceinline__ __nv_fp8_e5m2 stored_e5m2(Number number) {
+    return __nv_fp8_e5m2(float(number));
+}
+__device__ __forceinline__ __nv_fp8_e5m2 stored_e5m2(__nv_fp8_e5m2 number) { return number; }
 
 /// A word of two halves.
 __device__ __forceinline__ uint32_t halves(uint32_t low, uint32_t high) { return low | high << 16; }

@@ -4,7 +4,8 @@ The generator may hold a tile of a blocked layout otherwise than TTGIR says, so 
 move nothing. It may not where an operation relies on which register of which thread holds an element
 (`tt.join`, `tt.split`, `ttg.fp4_to_fp`, `tt.trans` and `tt.reshape` of tiles in registers, tiles of three
 dimensions, MMAs of one warp), or where a tile has fewer rows or columns than its warps hold of an MMA's. It
-should not where each thread would divide for many elements of a vector that all warps hold then.
+should not where each thread would divide, or compute in a loop (`few_columns`), for many elements of a vector
+that all warps hold then.
 Takes a `Module`; gives the same with the layouts of these tiles written as linear ones, marked `exact`.
 Elementwise operations, reductions and broadcasts keep to one layout and its slices, so a layout is exact
 everywhere or nowhere. Lines stay where they are.
@@ -15,6 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from math import prod
 from typing import TypeGuard
 
+from twill.extract.rewrite.layouts.as_accumulators import ONE_WARP, WARP_MMA, as_accumulator
+from twill.extract.rewrite.layouts.few_columns import few_columns, few_of_vectors
 from twill.extract.rewrite.text.edits import Edit, edited
 from twill.extract.rewrite.text.makers import Makers, makers_of
 from twill.extract.validate import valid
@@ -42,10 +45,6 @@ from twill.ops.steps import step
 from twill.ops.table import role
 from twill.ops.values import element
 
-WARP_MMA, WARPGROUP_MMA = 2, 3
-"""Major versions of the layouts of MMAs by one warp (mma.sync) and by four (wgmma)."""
-ONE_WARP = NvidiaMma((WARP_MMA, 0), (1, 1), (16, 8))
-"""How one warp holds tiles that may be held otherwise than they are laid out."""
 _RELYING: tuple[Role, ...] = ("join", "split", "unpack", "reshape", "transpose")
 _MMAS: tuple[Role, ...] = ("dot", "wgmma")
 _VIEWS: tuple[Role, ...] = ("reshape", "broadcast", "expand")
@@ -86,6 +85,7 @@ def _wanted(module: Module) -> frozenset[Encoding | None]:
     wanted = frozenset(root(encoding) for op in ops for encoding in _needed(op, buffered))
     wanted |= _reduced_sooner(ops, module.num_warps)
     wanted |= _divided_by_few(ops)
+    wanted |= few_columns(ops, buffered, module.num_warps) | few_of_vectors(ops, module.num_warps)
     wanted |= _stored_in_rows(ops)
     wanted |= frozenset(_stored_one_by_one(module, buffered))
     wanted |= frozenset(_loaded_down_columns(module, buffered))
@@ -107,7 +107,7 @@ def _reduced_sooner(ops: Sequence[Op], warps: int) -> frozenset[Encoding | None]
             moved |= {_root(value) for value in (*op.operands, *op.results) if _wide(value.type)}
         tile = op.operands[0].type if role(op) == "reduce" else None
         if isinstance(tile, Tensor) and isinstance(tile.encoding, Blocked) and len(tile.shape) == 2:
-            laid, held = distribution(tile.encoding, tile.shape), _as_accumulator(tile.shape, warps)
+            laid, held = distribution(tile.encoding, tile.shape), as_accumulator(tile.shape, warps)
             if laid is not None and held is not None:
                 axis = axis_of(op)
                 counts[tile.encoding] += _exchanges(held, axis) - _exchanges(laid, axis)
@@ -117,15 +117,6 @@ def _reduced_sooner(ops: Sequence[Op], warps: int) -> frozenset[Encoding | None]
 def _wide(type: Type) -> bool:
     """Whether a tile has several rows and columns."""
     return isinstance(type, Tensor) and sum(size > 1 for size in type.shape) > 1
-
-
-def _as_accumulator(shape: tuple[int, ...], warps: int) -> Distribution | None:
-    """As warps hold a tile, which go as far down its rows as these go."""
-    if warps == 1:
-        return distribution(ONE_WARP, shape)
-    down = max(1, min(warps, shape[0] // 16))
-    columns = max(8, shape[1] // (warps // down))
-    return distribution(NvidiaMma((WARPGROUP_MMA, 0), (down, warps // down), (16, columns)), shape)
 
 
 def _stored_in_rows(ops: Sequence[Op]) -> frozenset[Encoding | None]:
@@ -222,7 +213,7 @@ def _scattered(analysis: AxisAnalysis, op: Op, warps: int) -> bool:
     if not isinstance(tile, Tensor) or len(tile.shape) != 2 or not isinstance(tile.encoding, Blocked):
         return False
     size, apart = element_bytes(tile), step(analysis, pointers, 1)
-    laid, held = distribution(tile.encoding, tile.shape), _as_accumulator(tile.shape, warps)
+    laid, held = distribution(tile.encoding, tile.shape), as_accumulator(tile.shape, warps)
     if not (laid and held and apart and apart.exact and apart.divisor):
         return False
     between, together = apart.divisor * size, run_bytes(analysis, pointers, masks, 1)

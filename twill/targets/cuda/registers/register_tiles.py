@@ -19,8 +19,16 @@ from twill.targets.cuda.registers.linear_tiles import Spread, literal
 PACK = {"f16": "pack_f16", "bf16": "pack_bf16", "f8E4M3FN": "pack_e4m3", "f8E5M2": "pack_e5m2"}
 """Element types kept packed in registers, with the word that packs two."""
 OF_WORD = {"pack_f16": "f16_of", "pack_bf16": "bf16_of"}
-"""By the word that packs two elements, that which gives one of them as it is stored."""
-AS_STORED = {"pack_f16": "stored_f16", "pack_bf16": "stored_bf16"}
+"""By the word that packs two elements of 16 bits, that which gives one of them as it is stored."""
+OF_BYTES = {"pack_e4m3": "e4m3_of", "pack_e5m2": "e5m2_of"}
+"""The same for two bytes."""
+OF_PACKED = {**OF_WORD, **OF_BYTES}
+AS_STORED = {
+    "pack_f16": "stored_f16",
+    "pack_bf16": "stored_bf16",
+    "pack_e4m3": "stored_e4m3",
+    "pack_e5m2": "stored_e5m2",
+}
 """By the word that packs two elements, that which leaves one as it is where it is stored so."""
 BITS = {"f16": 16, "bf16": 16, "f32": 32, "f8E4M3FN": 8, "f8E5M2": 8}
 
@@ -183,7 +191,7 @@ class Held:
         register = self.register(point)
         if self.halves:
             return f"{self.name}[{register}]"
-        return f"{OF_WORD[self.pack]}({self._of_word(register)})" if self.pack in OF_WORD else None
+        return f"{OF_PACKED[self.pack]}({self._of_word(register)})" if self.pack else None
 
     def _of_word(self, register: str) -> str:
         """The word that holds an element, and which half it is."""
@@ -274,10 +282,8 @@ def cast(type: Type, text: str) -> str:
 def element_of(pack: str, text: str) -> str | None:
     """A number as it is stored, where that rounds nothing: it is in a word, or was stored, or is one of two
     such. None for other numbers."""
-    if pack not in OF_WORD:
-        return None
     if (half := argument(f"un{pack}", text)) is not None:
-        return f"{OF_WORD[pack]}({half})"
+        return f"{OF_PACKED[pack]}({half})"
     if (stored := argument("float", text)) is not None:
         return f"{AS_STORED[pack]}({stored})"
     if (found := choice(text)) is None:
