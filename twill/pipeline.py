@@ -5,7 +5,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 
@@ -15,7 +15,7 @@ from twill.engine.decode import channels
 from twill.engine.probe import Outcome, Refuted
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Considered, Result, Solution
-from twill.ir.search import Options, Progress, Report
+from twill.ir.search import Options, Progress, Report, Use
 from twill.modulo.simplest import proven
 from twill.modulo.start import MOST, Start, bound_name, start
 
@@ -66,6 +66,8 @@ class Begun:
     wider: Result | None = None
     """The result of a problem of which every schedule of this one is a schedule: what it excludes stays
     excluded."""
+    use: Use = field(default_factory=Use)
+    """Which schedules are of use."""
 
     @property
     def at_bound(self) -> bool:
@@ -238,7 +240,8 @@ def _found(problem: Problem, options: Options, report: Report, known: Begun | No
 
         small = count <= LARGE and made is None
         reserve = partial(_in_reserve, problem, options, begin) if small else lambda: None
-        result = search(problem, options, report, begin, made or rough, began, known.wider, reserve)
+        made = made or rough
+        result = search(problem, options, report, begin, made, began, known.wider, reserve, known.use)
     if result.status == "unknown" and rough is None:
         end = time.thread_time() + LONGEST
         rough = _rough(problem, options, begin, report, lambda: time.thread_time() > end, LAST_RESORT)

@@ -8,11 +8,12 @@ import pytest
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule
 from twill.generation import loop_nest
+from twill.generation.scheduled import of_use
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options
-from twill.pipeline import Begun
+from twill.pipeline import Begun, begun
 
 KERNEL = Inputs("examples/ttgir/fa_fwd_causal.sm90.ttgir", arch="sm90")
 KEPT = "tests/kernels/schedules/fa_fwd_causal.{}.json"
@@ -126,3 +127,26 @@ def test_graphs_and_loops_without_a_schedule_are_left_alone() -> None:
     assert loop_nest.going_together(cases(KERNEL), none, Options(), never) == (none, ())
     graph = cases(Inputs("examples/graphs/figure1.graph.json"))
     assert loop_nest.going_together(graph, (kept,), Options(), never) == ((kept,), ())
+
+
+def test_a_loop_that_its_first_answers_leave_open_is_searched_with_what_is_tied() -> None:
+    """What an unfinished search found of it excludes the same there."""
+    case, asked = cases(KERNEL)[0], list[tuple[Problem, Begun | None]]()
+    kept = read_schedule(load(KEPT.format("for.0")), "").result
+    tied = loop_nest.tied_problem(case)
+    assert tied.together != case.problem.together
+
+    def solve(case: Case, options: Options, known: Begun | None) -> Result:
+        asked.append((case.problem, known))
+        return replace(kept, problem=case.problem, status="optimal" if len(asked) == 2 else "feasible")
+
+    known = begun(case.problem, Options(), lambda event: None)
+    found = of_use(solve, lambda loop, event: None, case, Options(), known)
+    assert [problem for problem, _ in asked] == [case.problem, tied]
+    assert found.problem == tied
+    first, second = (known for _, known in asked)
+    assert first
+    assert first.use.brief
+    assert second
+    assert second.wider
+    assert not second.use.brief

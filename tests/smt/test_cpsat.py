@@ -10,6 +10,7 @@ import pytest
 
 from tests.properties.tiny import tiny_problem
 from tests.samples import attention
+from twill.engine.clock import Clock
 from twill.engine.probe import Budget
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.modulo.bounds import bounds
@@ -115,3 +116,12 @@ print(cp_model.CpSolver().solve(model) == cp_model.OPTIMAL)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
+
+
+def test_a_model_that_counts_for_more_than_is_left_is_not_stated_to_the_end() -> None:
+    """What it counts for is all that was left, whatever the machine."""
+    problem, clock = loop(60), Clock()
+    budget = Budget(0.05, clock=clock)
+    probe = cpsat.attempt(problem, bounds(problem).value, 2, budget=budget)
+    assert not probe.conclusive
+    assert probe.counted == budget.seconds == clock.since(Clock().mark())

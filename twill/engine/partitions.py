@@ -6,12 +6,18 @@ then sub-tiles, more than there are groups, dealt to the groups.
 They only order the search: a schedule found under one is a schedule, a partition that fails proves nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from twill.engine.clusters import clusters
 from twill.engine.connected import components
 from twill.ir.problem import Problem
+
+LARGE = 48
+"""Operations above which natural partitions keep what rule TOGETHER ties: most of those of a large loop had
+no schedule, while a solver finds others soon for a small one."""
 
 Labels = tuple[int, ...]
 """Group label of every operation; the loads' label is 0 where there are loads."""
@@ -39,7 +45,47 @@ def partitions(problem: Problem) -> tuple[Labels, ...]:
     room = limit - bool(loads) - bool(narrow)
     counts = range(room, 1, -1) if len(pieces) > room else ()
     found += [_labels(problem, [loads, *_dealt(pieces, count), narrow]) for count in counts]
+    if len(problem.operations) > LARGE:
+        found = [_together(problem, labels) for labels in found]
     return tuple(dict.fromkeys(labels for labels in found if len(set(labels)) <= limit))
+
+
+def kept_together(problem: Problem) -> tuple[Labels, ...]:
+    """More partitions of a loop of which operations are tied, where each natural one into several groups that
+    compute splits those: with what is tied brought together in them; what is tied apart from the pieces that
+    are left, or from all of them."""
+    known, loads = partitions(problem), any(op.variable for op in problem.operations)
+    if any(len(set(labels)) > 1 + loads and _together(problem, labels) == labels for labels in known):
+        return ()
+    found = dict.fromkeys((*(_together(problem, labels) for labels in known), *_tied_apart(problem)))
+    return tuple(labels for labels in found if labels not in known)
+
+
+def _tied_apart(problem: Problem) -> Iterator[Labels]:
+    found = clusters(problem)
+    computing = [ops for ops, loads in zip(found.members, found.variable, strict=True) if not loads]
+    loads = [i for i, op in enumerate(problem.operations) if op.variable]
+    tied = [op for ops in computing if len(ops) > 1 for op in ops]
+    rest = sorted(op for ops in computing if len(ops) == 1 for op in ops)
+    for split in ([tied, *_connected(problem, rest)], [tied, rest]) if tied and rest else ():
+        labels = _labels(problem, [loads, *split])
+        if len(set(labels)) <= problem.limits.groups:
+            yield labels
+
+
+def _together(problem: Problem, labels: Labels) -> Labels:
+    """The partition with what is tied in the group that issues most of it: light operations would otherwise
+    be dealt to several groups."""
+    label = list(labels)
+    for members in clusters(problem).members:
+        issued = Counter[int]()
+        for op in members:
+            issued[label[op]] += problem.operations[op].issue
+        home = max(issued, key=lambda group: (issued[group], -group))
+        for op in members:
+            label[op] = home
+    numbers = {group: number for number, group in enumerate(sorted(set(label)))}
+    return tuple(numbers[group] for group in label)
 
 
 def _connected(problem: Problem, ops: Sequence[int]) -> list[list[int]]:

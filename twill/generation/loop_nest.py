@@ -14,16 +14,17 @@ from typing import TypeVar
 
 from twill.diagnostics import TwillError, together
 from twill.engine.clock import own_clock
+from twill.engine.clusters import clusters
 from twill.engine.probe import Feasible
 from twill.generation.choices import subtiles
 from twill.generation.refusals import refusals
 from twill.inputs import Case
 from twill.ir.problem import Problem
 from twill.ir.program import Program
-from twill.ir.schedule import Result
+from twill.ir.schedule import Result, Solution
 from twill.ir.search import Options as Search
 from twill.modulo.bounds import bounds
-from twill.pipeline import adopted, restricted, up_to
+from twill.pipeline import adopted, begun, restricted, up_to
 from twill.targets import target
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.dataflow import Code, read, variables
@@ -202,7 +203,7 @@ def going_together(
     where none were found that go together.
     """
     found = list[tuple[tuple[Result, ...], tuple[str, ...]]]()
-    for _, some in groupby(zip(cases, results, strict=True), lambda one: one[0].name.partition("/")[0]):
+    for _, some in groupby(zip(cases, results, strict=True), lambda one: _kernel(one[0])):
         of_kernel, alone = zip(*some, strict=True)
         found.append(_of_one_kernel(of_kernel, alone, search, solve, told))
     return tuple(chain(*(one for one, _ in found))), tuple(chain(*(notes for _, notes in found)))
@@ -223,12 +224,15 @@ def _of_one_kernel(
 
     def known(problem: Problem) -> Result | None:
         case, alone = own[problem.name]
-        return alone if problem == case.problem else None
+        of_loop = problem == case.problem and _within(problem, alone.problem)
+        return alone if of_loop or problem == alone.problem else None
 
     def answered(problem: Problem, options: Search, alone: Result) -> Result | None:
         same = (one for one in found if one.problem == problem and one.status in ("optimal", "infeasible"))
         of_loop = [one for one in found if one.problem.name == problem.name]
-        return known(problem) or next(same, None) or adopted(problem, options, alone, of_loop)
+        wider = _within(problem, alone.problem)
+        adopting = adopted(problem, options, alone, of_loop) if wider else None
+        return known(problem) or next(same, None) or adopting
 
     def solved(problem: Problem) -> Result:
         case, alone = own[problem.name]
@@ -237,7 +241,9 @@ def _of_one_kernel(
         options = replace(case.searched(search), time_limit=limit)
         answer = answered(problem, options, alone)
         if answer is None:
-            known = restricted(problem, options, partial(told, case.name), alone)
+            report = partial(told, case.name)
+            wider = _within(problem, alone.problem)
+            known = restricted(problem, options, report, alone) if wider else begun(problem, options, report)
             answer = solve(replace(case, problem=problem), options, known)
         found.append(answer)
         return answer
@@ -257,6 +263,12 @@ def _of_one_kernel(
         return tuple(results), (f"whether these schedules go together is not known: {refused.message}",)
     chosen = tuple(next(one for one in found if one.solution is loop.solution) for loop, _ in made)
     return chosen, tuple(note for _, notes in made for note in notes)
+
+
+def _within(problem: Problem, wider: Problem) -> bool:
+    """Whether what is together in the wider problem of the same loop is so in this one."""
+    cluster = clusters(problem).of
+    return all(len({cluster[problem.index(op)] for op in same}) == 1 for same in wider.together)
 
 
 def _on_shared_groups(cases: Sequence[Case], solver: Solver) -> list[tuple[Scheduled, list[str]]]:
@@ -390,10 +402,37 @@ def _cost(case: Case, alone: Result | None, one: Scheduled, loops: Sequence[Sche
 
 
 def tied_problem(case: Case) -> Problem:
-    """The problem of a loop that is alone, whose operations share a group where their results are used
-    together after the loop."""
-    code, tied = _tied([case])
+    """The problem of a loop whose operations share a group where the code behind it uses their results
+    together; other loops may tie more. The loop's own where that code is not known."""
+    if case.module is None or case.loop is None or case.graph is None:
+        return case.problem
+    try:
+        code, tied = _tied([case])
+    except TwillError:
+        return case.problem
     return _partitioned(code, tied, case, ())
+
+
+def keeping(problem: Problem) -> Callable[[Solution], bool]:
+    """Whether a schedule has in one group what is together in `problem`."""
+    sets = [[problem.index(op) for op in same] for same in problem.together]
+    return lambda found: all(len({found.group[op] for op in same}) == 1 for same in sets)
+
+
+def has_registers(case: Case) -> Callable[[Solution], bool]:
+    """Whether a thread block has the registers that the groups of a schedule need."""
+
+    def found(solution: Solution) -> bool:
+        if case.loop is None or case.graph is None or case.machine is None:
+            return True
+        one = Scheduled(case.loop, case.graph, case.problem, solution, case.machine)
+        return fits(granted([one]), one)
+
+    return found
+
+
+def _kernel(case: Case) -> str:
+    return case.name.partition("/")[0]
 
 
 def _partitioned(code: Code, tied: Ties, case: Case, before: Sequence[Scheduled]) -> Problem:
@@ -410,5 +449,6 @@ def _partitioned(code: Code, tied: Ties, case: Case, before: Sequence[Scheduled]
             free.setdefault(name, []).append(node.id)
     pins = Pins({}, tuple(tuple(members) for _, members in sorted(known.items())))
     problem = pinned(case.problem, pins)
-    together = tuple(tuple(members) for _, members in sorted(free.items()) if len(members) > 1)
-    return replace(problem, together=(*problem.together, *together))
+    together = (tuple(members) for _, members in sorted(free.items()) if len(members) > 1)
+    more = tuple(members for members in together if members not in problem.together)
+    return replace(problem, together=(*problem.together, *more))

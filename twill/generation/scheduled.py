@@ -4,15 +4,18 @@ them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
 from twill.diagnostics import TwillError
+from twill.engine.clock import own_clock
 from twill.generation.choices.subtiles import MORE_WARPS, OTHER, SPILLS, Searched, Solve, Told, searched
-from twill.generation.loop_nest import going_together
+from twill.generation.loop_nest import going_together, has_registers, keeping, tied_problem
 from twill.inputs import Case, Inputs, cases, is_graph
 from twill.ir.schedule import Result
-from twill.ir.search import Options
+from twill.ir.search import Options, Use
+from twill.pipeline import Begun, restricted
 
 
 class Schedules(NamedTuple):
@@ -21,7 +24,7 @@ class Schedules(NamedTuple):
     form: Inputs
     """The inputs with the sub-tiles and warps that the schedules are for."""
     alone: tuple[Result, ...]
-    """The result of each loop by itself."""
+    """The results of loops as they are in the inputs, without what other code asks for."""
     together: tuple[Result, ...]
     """The results that go together: those of the loops alone, or others."""
     notes: tuple[str, ...]
@@ -29,13 +32,43 @@ class Schedules(NamedTuple):
 
 def scheduled(inputs: Inputs, found: Sequence[Case], search: Options, solve: Solve, told: Told) -> Schedules:
     """The schedules of the loops `found` of the inputs, each searched by `solve`."""
-    form, made = _in_a_form(inputs, found, search, solve, told)
+    alone = solve if search.modulo_only else partial(of_use, solve, told)
+    form, made = _in_a_form(inputs, found, search, alone, told)
     notes = (made.note,) if made.note else ()
     if search.modulo_only:
         return Schedules(form, made.results, made.results, notes)
     taken = found if form == inputs else cases(form)
-    together, said = going_together(taken, made.results, search, solve, told)
-    return Schedules(form, made.results, together, (*notes, *said))
+    own = tuple(one for case, one in zip(taken, made.results, strict=True) if _is_own(case, one))
+    together, said = going_together(taken, made.results, search, partial(_fitting, solve), told)
+    return Schedules(form, own, together, (*notes, *said))
+
+
+def _is_own(case: Case, result: Result) -> bool:
+    return result.problem == case.problem.implemented(result.problem.implementation)
+
+
+def of_use(solve: Solve, told: Told, case: Case, options: Options, known: Begun | None) -> Result:
+    """The loop by itself where its first answers decide, else with what is tied in one group: any schedule
+    without that is not the loop's in the end."""
+    fits, tied, own = has_registers(case), tied_problem(case), own_clock()
+    if known is None or case.problem.implementations or tied == case.problem:
+        return solve(case, options, known and replace(known, use=Use(fits=fits)))
+    began = own.mark(known.spent)
+    kept = keeping(tied)
+    result = solve(case, options, replace(known, use=Use(kept, brief=True, fits=fits)))
+    if result.status in ("optimal", "infeasible"):
+        return result
+    more = restricted(tied, options, partial(told, case.name), result)
+    if result.solution and kept(result.solution) and more.made is None:
+        more = replace(more, made=result.solution)
+    more = replace(more, spent=own.since(began), use=Use(fits=fits))
+    found = solve(replace(case, problem=tied), options, more)
+    return found if found.solution else solve(case, options, replace(known, spent=own.since(began)))
+
+
+def _fitting(solve: Solve, case: Case, options: Options, known: Begun | None) -> Result:
+    """The loop with what goes together."""
+    return solve(case, options, known and replace(known, use=Use(fits=has_registers(case))))
 
 
 def _in_a_form(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from twill.ir.problem import Time
+from twill.ir.schedule import Solution
 
 Engine = Literal["auto", "cpsat", "sat", "yices", "cbc", "scip"]
 """auto: a portfolio. cbc and scip solve plain modulo scheduling and the boolean joint model; yices is the
@@ -49,6 +50,23 @@ class Options:
     def seconds(self) -> float:
         """Seconds for this search."""
         return self.time_limit - self.reserved
+
+
+def _any(found: Solution) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Which schedules are of use, beyond the rules: a search spends no time on what is not."""
+
+    kept: Callable[[Solution], bool] = _any
+    """Whether a schedule can be the answer; otherwise a large one is not made simpler, as another problem is
+    searched for that."""
+    brief: bool = False
+    """The search ends with its first answers, unless they decide: another problem is searched instead."""
+    fits: Callable[[Solution], bool] = _any
+    """Whether a thread block has what its groups need; otherwise a large one is not made simpler."""
 
 
 @dataclass(frozen=True, slots=True)

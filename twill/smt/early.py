@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from twill.engine.clock import SEARCHED
-from twill.engine.partitions import under
+from twill.engine.partitions import Labels, under
 from twill.engine.probe import Probe
 from twill.ir.problem import Time
 from twill.ir.schedule import Solution
@@ -72,7 +72,7 @@ class _Way:
     """Which schedules a probe looks for."""
 
     partition: int
-    """A natural one, by its number."""
+    """A natural one, or then one that keeps what is tied together, by its number."""
     in_flight: int
     short: bool
 
@@ -192,10 +192,20 @@ def _probe(setting: Setting, state: _State, interval: Time, most: float = inf) -
     return _Found(None, None, spent)
 
 
+def _partitions(setting: Setting) -> tuple[Labels, ...]:
+    return (*setting.candidates, *setting.tied)
+
+
 def _ways(setting: Setting, interval: Time) -> list[_Way]:
-    """Under each natural partition, short schedules first; shifted copies, which are soon decided, with one
-    more iteration in flight too."""
-    partitions = range(len(setting.candidates) if setting.joint else 1)
+    """Under each natural partition, then under those that keep what is tied together."""
+    natural = len(setting.candidates) if setting.joint else 1
+    tied = range(natural, natural + len(setting.tied))
+    return [*_under(setting, interval, range(natural)), *_under(setting, interval, tied)]
+
+
+def _under(setting: Setting, interval: Time, partitions: range) -> list[_Way]:
+    """Short schedules first; shifted copies, which are soon decided, with one more iteration in flight
+    too."""
     few = setting.few(interval)
     most = min(few + bool(setting.alike), setting.in_flight)
     short = [_Way(k, few, True) for k in partitions if not setting.alike and few > 1]
@@ -205,7 +215,7 @@ def _ways(setting: Setting, interval: Time) -> list[_Way]:
 def _too_long(setting: Setting, interval: Time, way: _Way) -> bool:
     """The dependences alone exclude such schedules, which no model needs to be stated for."""
     joint = setting.joint
-    labels = setting.candidates[way.partition] if joint else None
+    labels = _partitions(setting)[way.partition] if joint else None
     links = spread(setting.alike, interval)
     window = windows(setting.problem, interval, labels, joint=joint, links=links)
     return window is None or window.longest > way.in_flight * interval
@@ -217,7 +227,7 @@ def _attempt(setting: Setting, state: _State, interval: Time, way: _Way) -> Prob
         linearization=0, shifted=setting.alike, longest=_short(setting, interval) if way.short else None
     )
     return cpsat.attempt(
-        under(problem, setting.candidates[way.partition]) if setting.joint else problem,
+        under(problem, _partitions(setting)[way.partition]) if setting.joint else problem,
         interval,
         way.in_flight,
         joint=setting.joint,

@@ -9,11 +9,11 @@ gap is bisected; elsewhere every interval is decided, one after the other.
 from dataclasses import dataclass, replace
 
 from twill.engine.clock import SEARCHED, Mark, own_clock
-from twill.engine.partitions import Labels, partitions, under
+from twill.engine.partitions import Labels, kept_together, partitions, under
 from twill.engine.probe import Feasible, Outcome, Refuted, Unknown
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Result, Solution
-from twill.ir.search import Options, Report
+from twill.ir.search import Options, Report, Use
 from twill.modulo.start import MOST, Start, start
 from twill.smt import cpsat
 from twill.smt.cpsat import FINDING, Tactics
@@ -53,6 +53,8 @@ gap of this part of the interval."""
 PROBE = 0.25
 """Part of the time limit that an ordinary probe of a large problem takes at most."""
 
+ANY = Use()
+
 MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
 
@@ -66,28 +68,35 @@ def search(
     began: Mark | None = None,
     wider: Result | None = None,
     reserve: Reserve = lambda: None,
+    use: Use = ANY,
 ) -> Result:
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
 
     `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for
     this search. `made` is a schedule, where one is known; the time limit counts from `began` on. `wider` is
     the result of a problem of which every schedule of this one is a schedule: what it excludes stays
-    excluded, and more iterations in flight are not considered than it was found with. `reserve`
-    constructs a schedule, which is taken where quick probes find none at the lower bound.
+    excluded, and where it is optimal no more iterations in flight are considered. `reserve`
+    constructs a schedule, which is taken where quick probes find none at the lower bound. `use`: which
+    schedules are of use.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
     in_flight = max(begin.max_in_flight(options), 0 if made is None else made.in_flight(problem))
-    setting = replace(_setting(problem, options, report, begin, in_flight, began), reserve=reserve)
-    if wider is not None and wider.solution is not None and problem.monotone:
-        setting = replace(setting, hoped=wider.solution.interval)
+    setting = replace(_setting(problem, options, report, begin, in_flight, began), reserve=reserve, use=use)
+    if wider is not None and wider.problem.together != problem.together and setting.candidates:
+        setting = replace(setting, tied=kept_together(problem))
+    sure = wider if wider is not None and wider.status == "optimal" else None
+    if sure is not None and sure.solution is not None and problem.monotone:
+        setting = replace(setting, hoped=sure.solution.interval)
     deciding, known = setting.within(DECIDING), Evidence(begin.low, begin.top, made, begin.refuted)
     evidence = _decided(deciding, known if wider is None else _excluded(setting, known, wider.refuted))
-    if options.max_in_flight is None and (wider is None or wider.max_in_flight > in_flight):
+    if options.max_in_flight is None and (sure is None or sure.max_in_flight > in_flight):
         deciding, evidence = _deepened(deciding, evidence, begin)
     setting = replace(setting, in_flight=deciding.in_flight)
     stopped = evidence.open and deciding.remaining <= 0
     evidence, notes = _polished(setting, evidence)
     result = outcome(setting, evidence, begin.bounds, (*notes, *time_note(setting, stopped)))
+    if setting.useless(evidence):
+        return result
     return replace(result, reasons=reasons(setting, evidence, result))
 
 
@@ -128,6 +137,8 @@ def up_to(
 def _deepened(setting: Setting, evidence: Evidence, begin: Start) -> tuple[Setting, Evidence]:
     """Twice as many iterations in flight, while they help: one probe just below the answer decides."""
     best, undecided = evidence.best, evidence.open and setting.options.proofs
+    if setting.useless(evidence):
+        return setting, evidence
     if best is None or undecided or best.interval == begin.low or not _deepens(setting):
         return setting, evidence
     if 2 * setting.remaining < setting.options.seconds:  # a better one would not be proven the best
@@ -226,6 +237,8 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     while pending and evidence.open and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     before, evidence = evidence.best, _first(setting, evidence)
+    if setting.useless(evidence):
+        return evidence
     settles = setting.options.proofs and setting.problem.monotone and setting.in_flight > 1
     if evidence.best is not before and setting.alike and settles:
         while pending and evidence.open:
@@ -295,9 +308,8 @@ def _first(setting: Setting, evidence: Evidence) -> Evidence:
         evidence = lowest(setting, evidence)
         return early(setting, evidence) if evidence.open else evidence
     evidence = early(setting, evidence) if evidence.open else evidence
-    if not evidence.open or _near_enough(setting, evidence) or _roughly(setting, evidence):
-        return evidence
-    return lowest(setting, evidence)
+    enough = _near_enough(setting, evidence) or _roughly(setting, evidence)
+    return evidence if not evidence.open or enough or setting.use.brief else lowest(setting, evidence)
 
 
 def _settled(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
@@ -446,8 +458,10 @@ def _decide(
 def _polished(setting: Setting, evidence: Evidence) -> tuple[Evidence, tuple[str, ...]]:
     """Fewest groups, channels between them and stages, then the shortest: each within a share of work."""
     best = evidence.best
-    if best is None or setting.remaining <= 0:
+    if best is None or setting.remaining <= 0 or setting.useless(evidence):
         return evidence, ()
+    if not (setting.small or setting.use.fits(best)):
+        return evidence, ("not made simpler, as its groups need too many registers together",)
     setting.tell(
         "trying", "cpsat", best.interval, "fewest groups, channels and stages, then the shortest length"
     )

@@ -9,7 +9,7 @@ from twill.engine.partitions import Labels
 from twill.engine.probe import FEW, Budget
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Solution
-from twill.ir.search import Options, Progress, Report
+from twill.ir.search import Options, Progress, Report, Use
 from twill.smt.relax import Projection
 from twill.smt.symmetry import Family
 
@@ -48,6 +48,17 @@ class Setting:
     hoped: Time = 0
     """The interval of the answer to a wider problem: a smaller one is hardly expected."""
     reserve: Reserve = lambda: None
+    use: Use = field(default_factory=Use)
+    tied: tuple[Labels, ...] = ()
+    """Partitions in which what a wider problem does not tie is together, for an early answer where natural
+    ones give none."""
+
+    def useless(self, known: "Evidence") -> bool:
+        """What is known is no answer, and no more is to be found out: another problem is searched instead, or
+        what a large loop has in different groups is hardly brought together."""
+        if known.open:
+            return self.use.brief
+        return known.best is not None and not self.small and not self.use.kept(known.best)
 
     @property
     def joint(self) -> bool:

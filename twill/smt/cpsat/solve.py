@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal, cast
 
 from ortools.sat.python import cp_model
@@ -21,7 +22,7 @@ from twill.ir.schedule import Solution
 from twill.smt.cpsat import allocation as memory
 from twill.smt.cpsat import groups, registers, timing
 from twill.smt.cpsat.allocation import Buffer
-from twill.smt.cpsat.variables import StoppedError, Variables
+from twill.smt.cpsat.variables import StoppedError, TooLargeError, Variables
 from twill.smt.symmetry import Family
 
 PROBED = 48
@@ -50,9 +51,11 @@ def build(
     joint: bool,
     late: Callable[[], bool] = lambda: False,
     to_improve: bool = False,
+    most: float = inf,
 ) -> Built:
-    """State every rule at this interval. Raises `StoppedError` once it is late."""
-    v = Variables(problem, interval, in_flight, joint, late, to_improve)
+    """State every rule at this interval. Raises `StoppedError` once it is late, or where the rules are more
+    than `most` constraints."""
+    v = Variables(problem, interval, in_flight, joint, late, to_improve, most)
     timing.state(v)
     if not joint:
         return Built(v, [], [])
@@ -108,7 +111,11 @@ def attempt(
     if budget.seconds <= 0:
         return Probe(Unknown("time"), "cpsat")
     try:
-        built = build(problem, interval, in_flight + bool(tactics.parts), joint, _clock(began, budget))
+        most, late = budget.seconds / STATED, _clock(began, budget)
+        built = build(problem, interval, in_flight + bool(tactics.parts), joint, late, most=most)
+    except TooLargeError:
+        budget.count(budget.seconds)
+        return Probe(Unknown("time"), "cpsat", time.monotonic() - began, counted=budget.seconds)
     except StoppedError:
         return Probe(Unknown("time"), "cpsat", time.monotonic() - began)
     _narrow(built, tactics)
@@ -247,8 +254,12 @@ def improve(
     whether that is proven; `found` where no better one was found."""
     began = time.monotonic()
     most = in_flight if goal in ("channels", "stages") else found.in_flight(problem)
+    room, late = budget.seconds / STATED, _clock(began, budget)
     try:
-        built = build(problem, found.interval, most, joint, _clock(began, budget), to_improve=True)
+        built = build(problem, found.interval, most, joint, late, to_improve=True, most=room)
+    except TooLargeError:
+        budget.count(budget.seconds)
+        return found, False
     except StoppedError:
         return found, False
     _narrow(built, tactics)

@@ -7,10 +7,11 @@ so that whatever wraps past I meets what starts after 0 (the window [I, 2 I) see
 sees a part of it).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from math import inf
+from typing import TypeAlias, cast
 
 from ortools.sat.python import cp_model
 
@@ -23,6 +24,10 @@ Literal: TypeAlias = cp_model.BoolVarT | bool
 
 class StoppedError(Exception):
     """There is no time left to state the model."""
+
+
+class TooLargeError(StoppedError):
+    """Stating the model counts for more than there is left of a time limit."""
 
 
 @dataclass
@@ -38,6 +43,8 @@ class Variables:
     to state."""
     to_improve: bool = False
     """Whether an answer is made better, not found or refuted: what starts are counted from differs."""
+    most: float = inf
+    """Constraints that there is time for."""
     model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
     _same: dict[tuple[int, int], Literal] = field(default_factory=dict[tuple[int, int], Literal])
     _before: dict[tuple[int, int], Literal] = field(default_factory=dict[tuple[int, int], Literal])
@@ -146,9 +153,11 @@ class Variables:
         return self.latest_end // self.interval + 1
 
     def pause(self) -> None:
-        """Where construction may end: raises `StoppedError` if it is late."""
+        """Where construction may end: raises `StoppedError` if it is late, or the model too large."""
         if self.late():
             raise StoppedError
+        if len(cast(Sequence[object], self.model.proto.constraints)) > self.most:
+            raise TooLargeError
 
     # --- small helpers -------------------------------------------------------------------------------------
 
