@@ -69,6 +69,19 @@ def _of_stored(stored: Array, name: str) -> Array:
     return stored != 0 if name == "i1" else of_bits(stored, name)
 
 
+def last_of(argument: str, offsets: Array) -> int:
+    """The last of some elements of an argument. Raises TwillError for one before its beginning or too far
+    behind it."""
+    least, most = int(offsets.min()), int(offsets.max())
+    if least < 0 or most >= MOST:
+        raise TwillError(
+            f"element {least if least < 0 else most} of {argument} is accessed, which the simulator does"
+            " not have",
+            help="give other scalar arguments (--arg) or another program (--pid)",
+        )
+    return most
+
+
 def _bytes(name: str) -> int:
     """That an element takes in memory."""
     return _stored(np.zeros(1, dtype(name)), name).itemsize
@@ -122,14 +135,7 @@ class Memory:
     def reaching(self, argument: str, offsets: Array) -> Array:
         """The memory of an argument, with all of these elements. Raises TwillError for one before its
         beginning or too far behind it."""
-        least, most = int(offsets.min()), int(offsets.max())
-        if least < 0 or most >= MOST:
-            raise TwillError(
-                f"element {least if least < 0 else most} of {argument} is accessed, which the simulator does"
-                " not have",
-                help="give other scalar arguments (--arg) or another program (--pid)",
-            )
-        return self.array(argument, most + 1)
+        return self.array(argument, last_of(argument, offsets) + 1)
 
     def _fresh(self, argument: str, chunk: int) -> Array:
         if argument in self.addresses:

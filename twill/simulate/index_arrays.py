@@ -21,7 +21,7 @@ from twill.ops.axis_info import element_bytes
 from twill.ops.row import Role, Values
 from twill.ops.table import lookup, role
 from twill.ops.values import Array, Descriptor, Operand, Pointers, element
-from twill.simulate.global_memory import MOST, Fill, Memory
+from twill.simulate.global_memory import MOST, Fill, Memory, last_of
 from twill.simulate.interpret import Meter, Scope, block
 
 CANDIDATES = (
@@ -258,7 +258,7 @@ class _Partial(Scope):
         furthest: int,
     ) -> None:
         super().__init__({op.index: op for op in function.walk()}, arguments, memory, program)
-        self.memory, self.needed, self.seen, self.furthest = memory, needed, _Seen(), furthest
+        self.needed, self.seen, self.furthest = needed, _Seen(), furthest
 
     def evaluated(self, op: Op, operands: Sequence[Operand]) -> Values:
         self.seen.reached.add(op.index)
@@ -287,7 +287,7 @@ class _Partial(Scope):
             self.seen.written.add(op.index)
         elif found[1].size:
             self._limit(found[1])
-            self.memory.reaching(*found)
+            last_of(*found)
             self.seen.written.add(op.index)
             self.seen.elements += found[1].size
             self.seen.twice += role(op) not in _ADDING and len(np.unique(found[1])) < found[1].size
