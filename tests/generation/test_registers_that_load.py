@@ -67,6 +67,20 @@ def test_the_lean_form_is_tried_with_other_registers_where_it_spills_more(
     assert loading(found.made) < before
 
 
+def test_one_form_is_tried_with_other_registers_where_both_spill_the_same(
+    monkeypatch: pytest.MonkeyPatch, paged: Generated
+) -> None:
+    before, tried = loading(paged), set[tuple[bool, bool]]()
+
+    def said(one: Generated) -> tuple[str, ...]:
+        tried.add((one.program.lean, loading(one) != before))
+        return spilled(268)
+
+    monkeypatch.setattr("twill.generation.builds.spills._warnings", said)
+    assert least_spilled(Compiled(paged, spilled(268))).said
+    assert tried == {(True, False), (False, True)}
+
+
 def test_one_form_is_tried_with_other_registers_where_tma_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     """What such threads execute does not depend on their registers."""
     made = generate(GEMM, GenerateOptions(time_limit=20, check=False))

@@ -9,10 +9,11 @@ from tests.simulate.test_values import grid
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.control.early_return import structured
 from twill.ir.loop import Function
+from twill.ops.values import Pointers
 from twill.simulate.compare import arguments, useful
-from twill.simulate.global_memory import Memory
+from twill.simulate.global_memory import Fill, Memory, Unwritten
 from twill.simulate.index_arrays import steered, work, writes
-from twill.simulate.interpret import interpret
+from twill.simulate.interpret import Meter, TooLongError, interpret
 
 RETURNS = """
     %id = tt.load %ids : !tt.ptr<i32>
@@ -206,3 +207,28 @@ def test_a_program_that_touches_elements_far_behind_is_not_taken() -> None:
     values, memory = arguments(function, {})
     assert work(function, values, memory, grid(0, 0, (101, 1)), {})
     assert work(function, values, memory, grid(100, 0, (101, 1)), {}) is None
+
+
+@pytest.mark.parametrize("seen_as", ["i32", "i64", "i16"])
+def test_what_is_read_alone_is_what_lies_in_all_of_the_memory(seen_as: str) -> None:
+    """Random numbers and contents, of its own type and of another one, near and far."""
+    fills = {"ids": Fill(0, 3, run=64)}
+    whole, parts = (made({"ids": "i32", "out": "i32"}, 0, fills=fills) for made in (Memory, Unwritten))
+    offsets = np.asarray([[5, 0, -1], [70_000, 1 << 20, 131_072]])
+    for name in ("ids", "out"):
+        pointers = Pointers(name, np.asarray(0, np.int64), seen_as)
+        expected, found = (one.read(pointers, offsets, offsets >= 0, 7) for one in (whole, parts))
+        assert np.array_equal(expected, found)
+        assert expected.dtype == found.dtype
+    assert not parts.arrays
+
+
+def test_a_search_that_is_kept_counts_as_it_did() -> None:
+    function = kernel(RETURNS)
+    first = Meter(100_000)
+    chosen = useful(function, {}, grid(0, 0, (1, 1)), meter=first)
+    again = Meter(100_000)
+    assert useful(function, {}, grid(0, 0, (1, 1)), meter=again) == chosen
+    assert again.left == first.left
+    with pytest.raises(TooLongError):
+        useful(function, {}, grid(0, 0, (1, 1)), meter=Meter(10))

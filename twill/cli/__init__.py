@@ -41,6 +41,12 @@ COMMANDS = {
 """The commands in the order of `twill --help`. Command NAME is the function NAME of the module
 twill.cli.NAME."""
 
+GUESTS = ("bench", "capture", "run")
+"""Commands that run a program of the user's, or beside PyTorch: how many threads these have is theirs."""
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""How many threads NumPy multiplies matrices with. One in all other commands: tiles are small, and threads
+that wait for each other on busy processors take hundreds of times as long."""
+
 INTERRUPTED = 130
 INTERNAL = 70
 """EX_SOFTWARE of sysexits.h."""
@@ -55,6 +61,9 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name not in GUESTS:
+            for variable in THREADS:
+                os.environ.setdefault(variable, "1")
         return getattr(import_module(f"twill.cli.{cmd_name}"), cmd_name)
 
     def resolve_command(

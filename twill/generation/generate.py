@@ -16,7 +16,7 @@ from time import monotonic
 from twill.diagnostics import DefectError, TwillError
 from twill.generation.candidates import Solve, candidates, solved
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, warned
-from twill.generation.known.given import GivenScheduleError, given, proven, replacing
+from twill.generation.known.given import INSTEAD, GivenScheduleError, given, proven, replacing
 from twill.inputs import Inputs
 from twill.ir.checked import Checked
 from twill.ir.program import Program
@@ -70,8 +70,9 @@ def _as_given_or_searched(
     except TwillError as refused:
         wrong = refused
     kept = given(options.schedules)
+    free = replace(options, schedules=(), time_limit=min(options.time_limit, INSTEAD))
     try:
-        other = made(options=replace(options, schedules=()), searched=(*searched, *proven(kept)))
+        other = made(options=free, searched=(*searched, *proven(kept)))
     except TwillError:
         raise wrong from None
     why = f"{wrong.message}; please report this" if isinstance(wrong, DefectError) else wrong.message

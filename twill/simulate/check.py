@@ -7,6 +7,7 @@ from the kernel alone: sizes with which its loops run 0 to 4 times, full and rag
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import cycle, islice, product
 from math import prod
 
@@ -19,10 +20,20 @@ from twill.ir.program import Program
 from twill.ir.statements import Compute, Pipelined, walk
 from twill.ops.table import role
 from twill.simulate.actions import two_ways
-from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, unstable, wrong
+from twill.simulate.compare import (
+    FLOAT,
+    Compared,
+    arguments,
+    collide,
+    compare,
+    scalars,
+    unstable,
+    useful,
+    wrong,
+)
 from twill.simulate.divisors import integers, without_zeros
 from twill.simulate.explore import adversaries, explore, same
-from twill.simulate.index_arrays import fills, steered, work, writes
+from twill.simulate.index_arrays import steered, work, writes
 from twill.simulate.interpret import Meter
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
@@ -61,6 +72,9 @@ PROGRAMS = 2
 WIDER = (2**8, 2**16)
 """Programs along x where a loop over tiles runs too often, whatever the sizes, in one of two: kernels that
 walk over the grid by themselves, of sizes that are constants. One is executed, whatever their number."""
+
+KEPT = 4
+"""Programs whose trials are kept, the last ones: values are checked with them, then the PTX."""
 
 Grid = tuple[int, int, int]
 GRIDS = ((2, 2, 1), (1, 2, 2), (2, 1, 2), (2, 1, 1), (1, 2, 1), (1, 1, 2))
@@ -276,6 +290,7 @@ class _Tries:
         return {size: trial for size in sizes if (trial := self.trial(size, EXTENTS[0]))}
 
 
+@lru_cache(maxsize=KEPT)
 def trials(program: Program) -> tuple[Trial, ...]:
     """One for each trip count that a loop can have, the sizes alternately the largest and the smallest with
     that count; a middle one where every size has it. Of a loop that runs oftener, or as often as memory
@@ -435,7 +450,7 @@ def far(program: Program, trial: Trial) -> Iterator[Trial]:
     if grid_arguments(program) or not steered(function):
         return
     values, memory = arguments(function, trial.numbers)
-    contents = fills(function, values, memory, trial.grid)
+    contents = useful(function, trial.numbers, trial.grid)
     here = work(function, values, memory, trial.grid, contents)
     for axis, place in product("xyz", FAR if here else ()):
         grid = {**trial.grid, f"pid.{axis}": place, f"grid.{axis}": place + 1}

@@ -6,6 +6,7 @@ kernel has, for one program of the grid. Pointer arguments get random memory (`m
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -119,6 +120,15 @@ def _decides(function: Function) -> bool:
     return of_order(function) > TOLERANCE["f32"] and any(element(one.type)[:1] == "i" for one in stored)
 
 
+KEPT = 64
+"""Searches for contents of arrays whose results are kept, the last ones."""
+UNLIMITED = 2**62
+"""Operations of such a search without a limit."""
+_Searched: TypeAlias = tuple[Function, tuple[tuple[str, float], ...], tuple[tuple[str, int], ...], int]
+_USEFUL = dict[_Searched, tuple[Fills, int]]()
+"""What was found, and how many operations were executed for that."""
+
+
 def useful(
     function: Function,
     numbers: Mapping[str, float],
@@ -127,8 +137,19 @@ def useful(
     meter: Meter | None = None,
 ) -> Fills:
     """Contents of integer arrays with which the kernel does its work (`twill.simulate.index_arrays`)."""
+    key = (function, tuple(numbers.items()), tuple(program.items()), seed)
+    meter = meter or Meter(UNLIMITED)
+    if key in _USEFUL:
+        found, executed = _USEFUL[key]
+        meter.spend(executed)
+        return found
     values, memory = arguments(function, numbers, seed)
-    return fills(function, values, memory, program, meter)
+    before = meter.left
+    found = fills(function, values, memory, program, meter)
+    while len(_USEFUL) >= KEPT:
+        _USEFUL.pop(next(iter(_USEFUL)), None)
+    _USEFUL[key] = found, before - meter.left
+    return found
 
 
 def _addresses(function: Function) -> Iterator[str]:

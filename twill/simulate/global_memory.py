@@ -69,6 +69,19 @@ def _of_stored(stored: Array, name: str) -> Array:
     return stored != 0 if name == "i1" else of_bits(stored, name)
 
 
+def last_of(argument: str, offsets: Array) -> int:
+    """The last of some elements of an argument. Raises TwillError for one before its beginning or too far
+    behind it."""
+    least, most = int(offsets.min()), int(offsets.max())
+    if least < 0 or most >= MOST:
+        raise TwillError(
+            f"element {least if least < 0 else most} of {argument} is accessed, which the simulator does"
+            " not have",
+            help="give other scalar arguments (--arg) or another program (--pid)",
+        )
+    return most
+
+
 def _bytes(name: str) -> int:
     """That an element takes in memory."""
     return _stored(np.zeros(1, dtype(name)), name).itemsize
@@ -83,6 +96,17 @@ class Fill:
     step: int
     spread: int = 1
     run: int = 1
+
+
+@lru_cache(maxsize=256)
+def _by_fill(fill: Fill, seed: int, argument: str, chunk: int, type: str) -> Array:
+    """A part of an argument's memory with the contents of an array of integers."""
+    random = np.random.default_rng((seed, crc32(argument.encode()), chunk, 3))
+    places: Any = np.arange(chunk * _CHUNK, (chunk + 1) * _CHUNK)
+    if fill.run > 1:
+        places = random.permuted(places.reshape(-1, fill.run), axis=1).reshape(-1)
+    more: Any = random.integers(0, fill.spread, _CHUNK) if fill.spread > 1 else 0
+    return rounded(fill.start + fill.step * places + more, type)
 
 
 @dataclass(slots=True)
@@ -122,26 +146,18 @@ class Memory:
     def reaching(self, argument: str, offsets: Array) -> Array:
         """The memory of an argument, with all of these elements. Raises TwillError for one before its
         beginning or too far behind it."""
-        least, most = int(offsets.min()), int(offsets.max())
-        if least < 0 or most >= MOST:
-            raise TwillError(
-                f"element {least if least < 0 else most} of {argument} is accessed, which the simulator does"
-                " not have",
-                help="give other scalar arguments (--arg) or another program (--pid)",
-            )
-        return self.array(argument, most + 1)
+        return self.array(argument, last_of(argument, offsets) + 1)
+
+    def elements(self, argument: str, offsets: Array) -> Array:
+        """What lies at these places. Raises what `reaching` raises."""
+        return self.reaching(argument, offsets)[offsets]
 
     def _fresh(self, argument: str, chunk: int) -> Array:
         if argument in self.addresses:
             first = ((crc32(argument.encode()) << 20) + chunk * _CHUNK) * _ALIGNMENT
             return first + _ALIGNMENT * np.arange(_CHUNK, dtype=np.int64)
         if fill := self.fills.get(argument):
-            random = np.random.default_rng((self.seed, crc32(argument.encode()), chunk, 3))
-            places: Any = np.arange(chunk * _CHUNK, (chunk + 1) * _CHUNK)
-            if fill.run > 1:
-                places = random.permuted(places.reshape(-1, fill.run), axis=1).reshape(-1)
-            more: Any = random.integers(0, fill.spread, _CHUNK) if fill.spread > 1 else 0
-            return rounded(fill.start + fill.step * places + more, self.types[argument])
+            return _by_fill(fill, self.seed, argument, chunk, self.types[argument])
         plain = _random(self.seed, argument, chunk, self.types[argument], self.exact)
         what = self.kinds.get(argument)
         return (
@@ -159,8 +175,8 @@ class Memory:
         own = self.types[pointers.argument]
         seen_as = pointers.seen_as or own
         if seen_as == own:
-            array = self.reaching(pointers.argument, flat[valid])
-            found = array[np.where(valid, flat, 0)]
+            last_of(pointers.argument, flat[valid])
+            found = self.elements(pointers.argument, np.where(valid, flat, 0))
         else:
             found = np.zeros(flat.shape, dtype(seen_as))
             found[valid] = self._seen(pointers.argument, flat[valid], seen_as)
@@ -172,7 +188,7 @@ class Memory:
         own = self.types[argument]
         size, wanted = _bytes(own), _bytes(name)
         places = _parts(flat, size, wanted)
-        stored = _stored(self.reaching(argument, places)[places], own)
+        stored = _stored(self.elements(argument, places), own)
         if wanted >= size:
             return _of_stored(stored.view(f"uint{8 * wanted}")[:, 0], name)
         parts = stored.view(f"uint{8 * wanted}")
@@ -213,6 +229,20 @@ class Memory:
             np.add.at(array, flat[valid], new)
         else:
             array[flat[valid]] = new
+
+
+class Unwritten(Memory):
+    """Memory that is only read: of what lies far apart, only the parts that are read are made."""
+
+    __slots__ = ()
+
+    def elements(self, argument: str, offsets: Array) -> Array:
+        last_of(argument, offsets)
+        chunks, within = np.divmod(offsets, _CHUNK)
+        touched, which = np.unique(chunks, return_inverse=True)
+        parts = (self._fresh(argument, int(chunk)) for chunk in touched)
+        held = np.concatenate([np.zeros(0, dtype(self.types[argument])), *parts])
+        return held[which.reshape(offsets.shape) * _CHUNK + within]
 
 
 def _parts(flat: Array, size: int, wanted: int) -> Array:

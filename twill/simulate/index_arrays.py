@@ -21,7 +21,7 @@ from twill.ops.axis_info import element_bytes
 from twill.ops.row import Role, Values
 from twill.ops.table import lookup, role
 from twill.ops.values import Array, Descriptor, Operand, Pointers, element
-from twill.simulate.global_memory import MOST, Fill, Memory
+from twill.simulate.global_memory import MOST, Fill, Memory, Unwritten, last_of
 from twill.simulate.interpret import Meter, Scope, block
 
 CANDIDATES = (
@@ -69,12 +69,17 @@ def fills(
     names = _steering(function, needed)
     if not names:
         return {}
+    scores = dict[frozenset[tuple[str, Fill]], tuple[Score, int]]()
 
     def score(tried: Fills) -> Score:
-        seen, done = _seen(function, needed, arguments, _filled(memory, tried), program)
+        key = frozenset(tried.items())
+        if key not in scores:
+            seen, done = _seen(function, needed, arguments, _filled(memory, tried), program)
+            scores[key] = _score(seen, done), seen.executed
+        found, executed = scores[key]
         if meter:
-            meter.spend(seen.executed)
-        return _score(seen, done)
+            meter.spend(executed)
+        return found
 
     found = dict[str, Fill]()
     best = score(found)
@@ -117,8 +122,8 @@ def writes(
 
 
 def _filled(memory: Memory, chosen: Fills) -> Memory:
-    """The memory as it was before, with other contents of some arrays."""
-    return Memory(
+    """The memory as it was before, with other contents of some arrays; a partial execution writes nothing."""
+    return Unwritten(
         dict(memory.types),
         memory.seed,
         addresses=memory.addresses,
@@ -258,7 +263,7 @@ class _Partial(Scope):
         furthest: int,
     ) -> None:
         super().__init__({op.index: op for op in function.walk()}, arguments, memory, program)
-        self.memory, self.needed, self.seen, self.furthest = memory, needed, _Seen(), furthest
+        self.needed, self.seen, self.furthest = needed, _Seen(), furthest
 
     def evaluated(self, op: Op, operands: Sequence[Operand]) -> Values:
         self.seen.reached.add(op.index)
@@ -287,7 +292,7 @@ class _Partial(Scope):
             self.seen.written.add(op.index)
         elif found[1].size:
             self._limit(found[1])
-            self.memory.reaching(*found)
+            last_of(*found)
             self.seen.written.add(op.index)
             self.seen.elements += found[1].size
             self.seen.twice += role(op) not in _ADDING and len(np.unique(found[1])) < found[1].size

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from twill.extract.rewrite.text.makers import makers_of
 from twill.ir.loop import Function
 from twill.ops.table import role
-from twill.simulate.compare import arguments
+from twill.simulate.compare import arguments, useful
 from twill.simulate.divisors import without_zeros
-from twill.simulate.index_arrays import fills, steered, work, writes
+from twill.simulate.index_arrays import steered, work, writes
 
 LEAST = (0.0, 1.0)
 """What a number is tried with; the second where no divisor of it is promised."""
@@ -29,7 +29,7 @@ def shows(function: Function, numbers: Numbers, grid: Grid) -> bool:
         return True
     if not steered(function):
         return False
-    found = work(function, values, memory, grid, fills(function, values, memory, grid))
+    found = work(function, values, memory, grid, useful(function, numbers, grid))
     return found is None or found[0] > 0
 
 

@@ -44,6 +44,7 @@ from twill.generation.builds.spills import (
 from twill.generation.candidates import Solve, solved
 from twill.generation.generate import Check, files, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
+from twill.generation.known.given import INSTEAD
 from twill.generation.known.kept_remedies import Remedy, load, place, save
 from twill.generation.known.kept_searches import kept
 from twill.inputs import Inputs, origin
@@ -268,7 +269,7 @@ def without_warnings(
             return other
     if (first.worth_it or not first.said) and (other := checked(first)):
         return other
-    seconds = min(options.time_limit, LONGEST) * len(made.loops)
+    seconds = min(options.time_limit, INSTEAD if options.schedules else LONGEST) * len(made.loops)
     if found := _best_retry(first, others(far_too_much(said)), seconds, report, checked, roomy):
         return found
     return None if first.made is made else checked(first)

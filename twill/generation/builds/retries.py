@@ -26,7 +26,7 @@ from twill.generation.generated import (
     source,
     warned,
 )
-from twill.generation.known.given import given, proven, replacing
+from twill.generation.known.given import INSTEAD, given, proven, replacing
 from twill.inputs import Inputs
 from twill.ir.loop import Tensor
 from twill.ir.schedule import Result
@@ -251,7 +251,8 @@ def _replacing(
     warning: str,
 ) -> Iterator[Retry]:
     """What is tried without given schedules: first the kernel that there is then."""
-    kept, free = given(options.schedules), replace(options, schedules=())
+    kept, limit = given(options.schedules), min(options.time_limit, INSTEAD)
+    free = replace(options, schedules=(), time_limit=limit)
     made = replace(made, searched=(*made.searched, *proven(kept)))
     making = _maker(free, made.searched, on_progress, solve)
     first = Retry(OTHERS, "scheduled anew", making(inputs), SLOWER * before)

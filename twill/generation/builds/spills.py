@@ -139,14 +139,16 @@ def _best_regranted(built: Compiled) -> Compiled:
     """The kernel in its lean form or not, with other registers for its groups that load: that which spills
     less is tried first, and the other one where that spills whatever registers it has and threads copy tiles:
     how many accesses they have in flight, and what they keep, follows from both. (A convolution on an H200:
-    with 80 registers for each thread the lean form spills 312 bytes for 268, with 64 none for 464.)"""
+    with 80 registers for each thread the lean form spills 312 bytes for 268, with 64 none for 464.) Where
+    both spill the same bytes, what the lean form saves is not what is spilled: one of them is enough."""
     lean_form = _lean(built)
     if lean_form is None:
         return _regranted(built)
     lean_first = _spills_less(lean_form, built)
     first, second = (lean_form, built) if lean_first else (built, lean_form)
-    best = _regranted(first)
-    if not best.said or far_too_much(second.said) or not _threads_copy(built.made.program):
+    best, (others, spilled) = _regranted(first), _severity(built)
+    alike = not others and _severity(lean_form) == (0, spilled)
+    if not best.said or alike or far_too_much(second.said) or not _threads_copy(built.made.program):
         return best
     return min(best, _regranted(second), key=_severity)
 

@@ -13,6 +13,11 @@ from twill.inputs import Inputs, cases
 from twill.ir.problem import Operation, Problem
 from twill.ir.schedule import Result
 
+INSTEAD = 6.0
+"""Seconds of a time limit that count where other schedules than given are searched for: the user has searched
+already, and waits for a kernel. (The kernels in reports/wild.md that run beside Triton's were built with 5 s
+for each search.)"""
+
 
 class GivenScheduleError(TwillError):
     """A given schedule is not one of this kernel."""
