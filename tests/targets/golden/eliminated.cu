@@ -120,70 +120,177 @@ eliminated_kernel(float* a, float* o, int32_t N) {
                 }
                 wgmma_wait<0>();
                 registers_fence(z);
-                for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
-                    // cycle 0, stage 0: store stage.y_13 to y_13
-                    named_barrier_sync(group_1_barrier, 128);
-                    {
-                        #pragma unroll
-                        for (int j = 0; j < 4; ++j)
-                            stmatrix_x4(channel_y_13.slot(count_y_13 + i) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), y[j][0], y[j][1], y[j][2], y[j][3]);
-                    }
-                    fence_async_shared();
-                    named_barrier_sync(group_1_barrier, 128);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) z_age1[i_] = z[i_];
-                    registers_fence(z_age1);
-                    wgmma_wait<0>();
-                    registers_fence(twill_once0_arg0);
-                    scheduling_fence(opaque, y_14);
-                    // cycle 114, stage 0: dot.z (tests/kernels/ttgir/eliminated.sm90.ttgir:55:6)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_13.slot(count_y_13 + i), 8192);
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<MN_MAJOR>(z, y_14[0], descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n64<MN_MAJOR>(z, y_14[1], descriptor_advance(descriptor_b, 2048), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(z, y_14[2], descriptor_advance(descriptor_b, 4096), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(z, y_14[3], descriptor_advance(descriptor_b, 6144), 1);
-                        wgmma_commit();
-                    }
-                    // cycle 150, stage 1: trunc.z_15 (tests/kernels/ttgir/eliminated.sm90.ttgir:56:13)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) z_15[i_ / 4][i_ % 4] = pack_f16(z_age1[2 * i_], z_age1[2 * i_ + 1]);
-                    }
-                    // cycle 242, stage 1: dot.z_17 (tests/kernels/ttgir/eliminated.sm90.ttgir:58:13)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_13.slot(count_y_13 + i - 1), 8192);
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[0], descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[1], descriptor_advance(descriptor_b, 2048), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[2], descriptor_advance(descriptor_b, 4096), 1);
-                        wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[3], descriptor_advance(descriptor_b, 6144), 1);
-                        wgmma_commit();
-                    }
-                    wgmma_wait<1>();
-                    registers_fence(z);
-                }
-                wgmma_wait<0>();
-                registers_fence(twill_once0_arg0);
-                // cycle 150, stage 1: trunc.z_15 (tests/kernels/ttgir/eliminated.sm90.ttgir:56:13)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) z_15[i_ / 4][i_ % 4] = pack_f16(z[2 * i_], z[2 * i_ + 1]);
+                    int32_t i = 1;
+                    for (; i + 1 < n; ++i) {
+                        {
+                            thread.rematerialize();
+                            // cycle 0, stage 0: store stage.y_13 to y_13
+                            named_barrier_sync(group_1_barrier, 128);
+                            {
+                                #pragma unroll
+                                for (int j = 0; j < 4; ++j)
+                                    stmatrix_x4(channel_y_13.slot(count_y_13 + i) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), y[j][0], y[j][1], y[j][2], y[j][3]);
+                            }
+                            fence_async_shared();
+                            named_barrier_sync(group_1_barrier, 128);
+                            wgmma_wait<0>();
+                            registers_fence(twill_once0_arg0);
+                            scheduling_fence(opaque, y_14);
+                            // cycle 114, stage 0: dot.z_age1 (tests/kernels/ttgir/eliminated.sm90.ttgir:55:6)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_13.slot(count_y_13 + i), 8192);
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<MN_MAJOR>(z_age1, y_14[0], descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<MN_MAJOR>(z_age1, y_14[1], descriptor_advance(descriptor_b, 2048), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(z_age1, y_14[2], descriptor_advance(descriptor_b, 4096), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(z_age1, y_14[3], descriptor_advance(descriptor_b, 6144), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 150, stage 1: trunc.z_15 (tests/kernels/ttgir/eliminated.sm90.ttgir:56:13)
+                            {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) z_15[i_ / 4][i_ % 4] = pack_f16(z[2 * i_], z[2 * i_ + 1]);
+                            }
+                            // cycle 242, stage 1: dot.z_17 (tests/kernels/ttgir/eliminated.sm90.ttgir:58:13)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_13.slot(count_y_13 + i - 1), 8192);
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[0], descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[1], descriptor_advance(descriptor_b, 2048), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[2], descriptor_advance(descriptor_b, 4096), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[3], descriptor_advance(descriptor_b, 6144), 1);
+                                wgmma_commit();
+                            }
+                            wgmma_wait<1>();
+                            registers_fence(z_age1);
+                        }
+                        ++i;
+                        {
+                            thread.rematerialize();
+                            // cycle 0, stage 0: store stage.y_13 to y_13
+                            named_barrier_sync(group_1_barrier, 128);
+                            {
+                                #pragma unroll
+                                for (int j = 0; j < 4; ++j)
+                                    stmatrix_x4(channel_y_13.slot(count_y_13 + i) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), y[j][0], y[j][1], y[j][2], y[j][3]);
+                            }
+                            fence_async_shared();
+                            named_barrier_sync(group_1_barrier, 128);
+                            wgmma_wait<0>();
+                            registers_fence(twill_once0_arg0);
+                            scheduling_fence(opaque, y_14);
+                            // cycle 114, stage 0: dot.z (tests/kernels/ttgir/eliminated.sm90.ttgir:55:6)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_13.slot(count_y_13 + i), 8192);
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<MN_MAJOR>(z, y_14[0], descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<MN_MAJOR>(z, y_14[1], descriptor_advance(descriptor_b, 2048), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(z, y_14[2], descriptor_advance(descriptor_b, 4096), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(z, y_14[3], descriptor_advance(descriptor_b, 6144), 1);
+                                wgmma_commit();
+                            }
+                            // cycle 150, stage 1: trunc.z_15 (tests/kernels/ttgir/eliminated.sm90.ttgir:56:13)
+                            {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 16; ++i_) z_15[i_ / 4][i_ % 4] = pack_f16(z_age1[2 * i_], z_age1[2 * i_ + 1]);
+                            }
+                            // cycle 242, stage 1: dot.z_17 (tests/kernels/ttgir/eliminated.sm90.ttgir:58:13)
+                            {
+                                const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_13.slot(count_y_13 + i - 1), 8192);
+                                wgmma_fence();
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[0], descriptor_advance(descriptor_b, 0), 0);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[1], descriptor_advance(descriptor_b, 2048), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[2], descriptor_advance(descriptor_b, 4096), 1);
+                                wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[3], descriptor_advance(descriptor_b, 6144), 1);
+                                wgmma_commit();
+                            }
+                            wgmma_wait<1>();
+                            registers_fence(z);
+                        }
+                    }
+                    if (i < n) {
+                        thread.rematerialize();
+                        // cycle 0, stage 0: store stage.y_13 to y_13
+                        named_barrier_sync(group_1_barrier, 128);
+                        {
+                            #pragma unroll
+                            for (int j = 0; j < 4; ++j)
+                                stmatrix_x4(channel_y_13.slot(count_y_13 + i) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), y[j][0], y[j][1], y[j][2], y[j][3]);
+                        }
+                        fence_async_shared();
+                        named_barrier_sync(group_1_barrier, 128);
+                        wgmma_wait<0>();
+                        registers_fence(twill_once0_arg0);
+                        scheduling_fence(opaque, y_14);
+                        // cycle 114, stage 0: dot.z_age1 (tests/kernels/ttgir/eliminated.sm90.ttgir:55:6)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_13.slot(count_y_13 + i), 8192);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(z_age1, y_14[0], descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<MN_MAJOR>(z_age1, y_14[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(z_age1, y_14[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(z_age1, y_14[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        // cycle 150, stage 1: trunc.z_15 (tests/kernels/ttgir/eliminated.sm90.ttgir:56:13)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) z_15[i_ / 4][i_ % 4] = pack_f16(z[2 * i_], z[2 * i_ + 1]);
+                        }
+                        // cycle 242, stage 1: dot.z_17 (tests/kernels/ttgir/eliminated.sm90.ttgir:58:13)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_13.slot(count_y_13 + i - 1), 8192);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[0], descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<1>();
+                        registers_fence(z_age1);
+                        wgmma_wait<0>();
+                        registers_fence(twill_once0_arg0);
+                        // cycle 150, stage 1: trunc.z_15 (tests/kernels/ttgir/eliminated.sm90.ttgir:56:13)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) z_15[i_ / 4][i_ % 4] = pack_f16(z_age1[2 * i_], z_age1[2 * i_ + 1]);
+                        }
+                        // cycle 242, stage 1: dot.z_17 (tests/kernels/ttgir/eliminated.sm90.ttgir:58:13)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_13.slot(count_y_13 + n - 1), 8192);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[0], descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(twill_once0_arg0);
+                    } else {
+                        wgmma_wait<0>();
+                        registers_fence(twill_once0_arg0);
+                        // cycle 150, stage 1: trunc.z_15 (tests/kernels/ttgir/eliminated.sm90.ttgir:56:13)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) z_15[i_ / 4][i_ % 4] = pack_f16(z[2 * i_], z[2 * i_ + 1]);
+                        }
+                        // cycle 242, stage 1: dot.z_17 (tests/kernels/ttgir/eliminated.sm90.ttgir:58:13)
+                        {
+                            const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_13.slot(count_y_13 + n - 1), 8192);
+                            wgmma_fence();
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[0], descriptor_advance(descriptor_b, 0), 0);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[1], descriptor_advance(descriptor_b, 2048), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[2], descriptor_advance(descriptor_b, 4096), 1);
+                            wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[3], descriptor_advance(descriptor_b, 6144), 1);
+                            wgmma_commit();
+                        }
+                        wgmma_wait<0>();
+                        registers_fence(twill_once0_arg0);
+                    }
                 }
-                // cycle 242, stage 1: dot.z_17 (tests/kernels/ttgir/eliminated.sm90.ttgir:58:13)
-                {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_13.slot(count_y_13 + n - 1), 8192);
-                    wgmma_fence();
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[0], descriptor_advance(descriptor_b, 0), 0);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[1], descriptor_advance(descriptor_b, 2048), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[2], descriptor_advance(descriptor_b, 4096), 1);
-                    wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, z_15[3], descriptor_advance(descriptor_b, 6144), 1);
-                    wgmma_commit();
-                }
-                wgmma_wait<0>();
-                registers_fence(twill_once0_arg0);
             }
         }
         count_y_13 += trips_0;

@@ -60,9 +60,10 @@ LONGEST = 24.0
 """Seconds of a time limit that count: what a search for another kernel has for each loop, and by which all of
 them are limited. (Causal attention with tiles of 128 x 128 and two loops was searched for 14 minutes, 60 s a
 search, and spilled 40 bytes in the end.)"""
-SLOWER = 1.5
+SLOWER = 1.6
 """How many times as long the loops of a kernel without spills may take, as simulated: beyond that, spilling
-is taken to be better (estimate)."""
+is taken to be better (estimate). (lmdeploy's fp4 mixture of experts on an H200: of two forms, one simulated
+1.51 times as long took 0.61 of the time of the other, which spills 272 bytes.)"""
 
 
 ALONE = "one group that computes and loads"
