@@ -56,7 +56,8 @@ def test_each_gpu_has_its_own_current_stream() -> None:
     import torch
 
     gemm, (a, b, c) = kernel("gemm"), matrices(1)
-    gemm[TILES](a, b, c, M, N, K)
+    gemm[TILES](a.mul_(2), b, c, M, N, K)  # what is loaded lazily
+    torch.cuda.synchronize(1)
     side = torch.cuda.Stream(1)
     with torch.cuda.device(1), torch.cuda.stream(side):
         torch.cuda._sleep(1_000_000_000)
