@@ -5,7 +5,7 @@ import pytest
 from tests.kernels.programs import changed, loops
 from twill.generation.builds.spills import Compiled, least_spilled
 from twill.generation.generate import generate
-from twill.generation.generated import Generated, GenerateOptions
+from twill.generation.generated import Generated, GenerateOptions, source
 from twill.inputs import Inputs
 from twill.warp.plan import Options as Lowering
 
@@ -39,7 +39,7 @@ def test_far_more_registers_help_where_some_more_do_not(monkeypatch: pytest.Monk
 def paged() -> Generated:
     """Threads of a group that loads copy its tiles; with a kept schedule, whatever the machine is doing."""
     made = changed("paged", Lowering(most_blocks=1))
-    return Generated(PAGED, made, loops("paged")[1], {}, "")
+    return Generated(PAGED, made, loops("paged")[1], {}, source(made, loops("paged")[1]))
 
 
 def spilled(count: int) -> tuple[str, ...]:
