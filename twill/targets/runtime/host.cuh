@@ -163,18 +163,25 @@ static inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtenso
 }
 
 /// Lets `Kernel` have `bytes` of dynamic shared memory on the current device: set once for each device, not for
-/// each launch that needs no more. cudaDeviceReset, which takes it back, is not seen.
+/// each launch that needs no more. Threads that need different numbers only raise it. cudaDeviceReset, which takes
+/// it back, is not seen.
 template <auto Kernel>
 static inline cudaError_t allow_shared_memory(int bytes) {
     constexpr int devices = 64;
     static std::atomic<int> allowed[devices] = {};
+    static std::atomic_flag raising = ATOMIC_FLAG_INIT;  // <mutex> takes nvcc half a second
     int device = 0;
     if (const cudaError_t status = cudaGetDevice(&device)) return status;
-    if (device < devices && allowed[device].load(std::memory_order_acquire) >= bytes) return cudaSuccess;
-    if (const cudaError_t status = cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes))
-        return status;
-    if (device < devices) allowed[device].store(bytes, std::memory_order_release);
-    return cudaSuccess;
+    const auto enough = [&] { return device < devices && allowed[device].load(std::memory_order_acquire) >= bytes; };
+    if (enough()) return cudaSuccess;
+    while (raising.test_and_set(std::memory_order_acquire)) {}
+    cudaError_t status = cudaSuccess;
+    if (!enough()) {
+        status = cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+        if (!status && device < devices) allowed[device].store(bytes, std::memory_order_release);
+    }
+    raising.clear(std::memory_order_release);
+    return status;
 }
 
 /// The tensor maps that a kernel makes.
