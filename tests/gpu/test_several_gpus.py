@@ -94,8 +94,9 @@ def test_a_program_of_triton_on_each_gpu(
     import torch
     from triton.tools.tensor_descriptor import TensorDescriptor
 
-    from tests.gpu.oneline_kernels import hosted
+    from tests.gpu import oneline_kernels
 
+    hosted: Any = oneline_kernels.hosted
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     twill.triton.install(verify=verify, measure=False, time_limit=10)
     try:
