@@ -63,7 +63,7 @@ def with_choice(made: Generated, options: GenerateOptions, on_progress: Progress
     per_sm = _per_sm(made)
     first = _Form(made.program, _pace(made, made.program))
     before = [launch_time(first.pace, one, first.pace.blocks) for one in per_sm]
-    long = _for_long_loops(made, options.lowering)
+    long = _for_long_loops(made, first.pace, options.lowering)
     if long and _is_right(made, long.program, options, on_progress):
         return _choosing(made, first, (long,), before, per_sm)
     others = sorted(_worth_it(made, first, options.lowering, per_sm), key=lambda one: one[0])
@@ -113,7 +113,7 @@ def _waiting(program: Program, machine: Machine, computing: float) -> float:
     return max(times, default=0.0)
 
 
-def _for_long_loops(made: Generated, lowering: Lowering) -> _Form | None:
+def _for_long_loops(made: Generated, first: BlockPace, lowering: Lowering) -> _Form | None:
     """The form for launches of long loops, where slots matter more than the blocks that TMA makes room for,
     as where the iterations are known when a kernel is made (`warp.residency.tiles_and_vectors`). (On an H200,
     Dion's and NanoGPT's symmetric products, 64 iterations: one block of seven slots in place of two of three
@@ -129,7 +129,7 @@ def _for_long_loops(made: Generated, lowering: Lowering) -> _Form | None:
     if other is None or other.resident_blocks >= program.resident_blocks:
         return None
     pace = _pace(made, other)
-    if other.shared.bytes <= program.shared.bytes or CLEARLY * pace.alone > _pace(made, program).alone:
+    if other.shared.bytes <= program.shared.bytes or CLEARLY * pace.alone > first.alone:
         return None
     return _Form(other, replace(pace, long_loop=machine.residency.long_loop))
 

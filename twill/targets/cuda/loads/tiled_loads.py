@@ -18,12 +18,12 @@ from twill.ir.statements import TileLoad
 from twill.ops.axis import axis_of
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import filling
-from twill.ops.signs import Signs
 from twill.ops.table import role
 from twill.ops.upper_bounds import AND
 from twill.targets.cuda.shared.shared_tiles import Shared, shared
 from twill.targets.cuda.values.polynomials import SIGN_EXTENSION, Atom, Polynomial, Scalars, atom, number
 from twill.warp.dataflow import cheap
+from twill.warp.signs import Signs
 from twill.warp.slot_tensors import bits
 
 ALIGNMENT = 16

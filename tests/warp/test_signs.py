@@ -6,10 +6,10 @@ import pytest
 
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Function, Value
-from twill.ops.signs import Signs
 from twill.ops.table import role
 from twill.simulate.compare import arguments
 from twill.simulate.interpret import interpret
+from twill.warp.signs import Signs
 
 TEXT = """\
 module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"}} {{

@@ -13,6 +13,7 @@ from twill.ir.slicing import reached
 from twill.ops.ranges import Ranges
 from twill.ops.row import Role
 from twill.ops.table import lookup, role
+from twill.warp.dataflow import carries, final, passed
 
 _LOADED: frozenset[Role] = frozenset({"pointer_load", "atomic", "atomic_exchange", "tma_load"})
 _FIRST: frozenset[Role] = frozenset({"divide", "divide_up", "remainder"})
@@ -45,9 +46,7 @@ class Signs:
     @cached_property
     def _carried(self) -> frozenset[int]:
         """What iterations begin with, but for induction variables."""
-        loops = [op for op in self.function.walk() if role(op) in ("for", "while")]
-        args = (arg for op in loops for arg in op.regions[0].blocks[0].args[role(op) == "for" :])
-        return frozenset(arg.id for arg in args)
+        return frozenset(one.arg.id for op in self.function.walk() for one in carries(op))
 
     def carried_below_zero(self, value: Value) -> bool:
         """Whether it follows from a number that a loop carries, and nothing says that it is not negative."""
@@ -89,25 +88,10 @@ class Signs:
 def _handed_on(op: Op) -> Iterator[tuple[Value, tuple[Value, ...]]]:
     if role(op) == "for":
         yield op.regions[0].blocks[0].args[0], op.operands[:1]
-    if not op.results:
-        return
-    blocks = [region.blocks[0] for region in op.regions]
-    last = [block.ops[-1].operands for block in blocks]
-    match role(op):
-        case "for":
-            for arg, init, after, result in zip(
-                blocks[0].args[1:], op.operands[3:], last[0], op.results, strict=True
-            ):
-                yield arg, (init, after)
-                yield result, (arg,)
-        case "while":
-            for arg, init, after in zip(blocks[0].args, op.operands, last[1], strict=True):
-                yield arg, (init, after)
-            for arg, result, before in zip(blocks[1].args, op.results, last[0][1:], strict=True):
-                yield arg, (before,)
-                yield result, (before,)
-        case "if":
-            for result, *sources in zip(op.results, *last, strict=True):
-                yield result, tuple(sources)
-        case _:
-            return
+    if role(op) == "if":
+        last = [region.blocks[0].ops[-1].operands for region in op.regions if op.results]
+        yield from zip(op.results, zip(*last, strict=True), strict=True)
+    for one in carries(op):
+        yield one.arg, (one.init, one.yielded)
+    for value, source in (*passed(op), *final(op)):
+        yield value, (source,)
