@@ -179,11 +179,12 @@ def _due(group: Group, tasks: Sequence[Task], start: Time) -> Time | None:
 
 def _read_in_time(group: Group) -> set[int]:
     """What is read in the iteration in which it is due: all that loads of later iterations do not read alone
-    (`warp.run_ahead`)."""
+    (`warp.run_ahead`), and what the loop results in."""
     others = (
         task for task in group.tasks if not any(fills_for_itself(group, c) for c in filled(group, task))
     )
-    return {leaf.source.id for task in others for leaf in task.leaves}
+    results = {one.yielded.id for one in group.scheduled.loop.carried if group.code.users.get(one.result.id)}
+    return {leaf.source.id for task in others for leaf in task.leaves} | results
 
 
 def _moving(group: Group, task: Task) -> Task | None:

@@ -114,7 +114,8 @@ def with_waits(
 
 def straight(code: Code, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
     """One iteration on its own, with its waits; nothing is in flight after it."""
-    return with_waits(code, Parts(steps, (), (), 1))[0]
+    begun, _, ended = with_waits(code, Parts(steps, (), (), 1))
+    return (*begun, *ended)
 
 
 def crossing(code: Code, parts: Parts) -> bool:
