@@ -2578,6 +2578,37 @@ def circling(
 
 
 @triton.jit
+def distilled(
+    a, b, w, c, K, BLOCK_M: tl.constexpr, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = the sum of (a @ b) @ w over the blocks of K: w is the same for all of them."""
+    row, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK)
+    z = tl.load(w + n[:, None] * BLOCK + n[None, :])
+    acc = tl.zeros([BLOCK_M, BLOCK], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        kk = k + tl.arange(0, BLOCK_K)
+        x = tl.load(a + row[:, None] * K + kk[None, :])
+        y = tl.load(b + kk[:, None] * BLOCK + n[None, :])
+        acc = tl.dot(tl.dot(x, y).to(tl.float16), z, acc)
+    tl.store(c + row[:, None] * BLOCK + n[None, :], acc)
+
+
+@triton.jit
+def wandering(a, b, c, N, steps, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """c = the sum of a @ b over some rounds. Every third block goes on in the rows of b, and so from round to round."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    acc = tl.zeros([64, DIM], tl.float32)
+    at = 0
+    for _ in range(steps):
+        for i in range(0, N, BLOCK):
+            x = tl.load(a + row[:, None] * N + (i + tl.arange(0, BLOCK))[None, :])
+            y = tl.load(b + (at + tl.arange(0, BLOCK))[:, None] * DIM + d[None, :])
+            acc = tl.dot(x, y, acc)
+            at = tl.where(i % (3 * BLOCK) == 0, at + BLOCK, at)
+    tl.store(c + row[:, None] * DIM + d[None, :], acc)
+
+
+@triton.jit
 def streams(
     x, weights, b, c, M, row, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr, PARTS: tl.constexpr, N: tl.constexpr
 ):  # fmt: skip
@@ -3721,6 +3752,14 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "M": "i32:16", "N": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64,
         "BLOCK_K": 64, "num_warps": 4,
     },
+    "distilled": {
+        **dict.fromkeys("abw", "*fp16:16"), "c": "*fp32:16", "K": "i32:16", "BLOCK_M": 64, "BLOCK": 64, "BLOCK_K": 32,
+        "num_warps": 4,
+    },
+    "wandering": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "N": "i32:16", "steps": "i32", "DIM": 64, "BLOCK": 64,
+        "num_warps": 4,
+    },
     "streams": {
         "x": "*fp16:16", "weights": "*fp32:16", "b": "*fp16:16", "c": "*fp32:16", "M": "i32", "row": "i32:16", "BLOCK_M": 16,
         "BLOCK_K": 64, "PARTS": 4, "N": 32, "num_warps": 4,
@@ -4203,6 +4242,8 @@ VARIANTS = {
     "edged": ("edged", {}),
     "promoted": ("promoted", {}),
     "circling": ("circling", {}),
+    "distilled": ("distilled", {}),
+    "wandering": ("wandering", {}),
     "streams": ("streams", {}),
     "leftover": ("leftover", {}),
     "pacing": ("pacing", {}),

@@ -1252,6 +1252,24 @@ MUTANTS = (
         "TMA fills in zeros where a pointer goes back by rows",
         ("circling",),
     ),
+    Mutant(
+        "last-mma-of-an-iteration",
+        "twill/targets/hopper/mma_waits.py",
+        "return (*begun, *ended)",
+        "return begun",
+        "an accumulator is read while an MMA adds to it",
+        (),
+        ("tests/warp/test_multistage.py",),
+    ),
+    Mutant(
+        "left-to-the-loop-around",
+        "twill/warp/events.py",
+        "for leaf in task.leaves} | results",
+        "for leaf in task.leaves}",
+        "a number that a loop leaves behind stays what it was before the loop",
+        (),
+        ("tests/warp/test_multistage.py",),
+    ),
     # --- the launcher ---
     Mutant(
         "no-elements-encoded",

@@ -60,6 +60,10 @@ OVERTAKEN = "overtaken"
 """The number moves between two loads of an iteration."""
 THROUGH = "pacing"
 """Tiles pass through registers in accesses of 2 bytes."""
+KEPT = "distilled"
+"""The second operand of the last MMA is from before the loop: no release of a slot waits for it."""
+ONWARD = "wandering"
+"""A number that a load alone needs is left to a loop around the loop."""
 UP_TO = "rationed"
 """What is stored in the loop depends on numbers from memory."""
 MULTISTAGE = Options(multistage=True)
@@ -125,7 +129,10 @@ def test_all_of_it_is_held_where_a_warp_has_more_rows_than_an_instruction(
 
 @pytest.mark.parametrize(
     "kernel",
-    [COPIES, TMA, VECTORS, ROWS, ATTENTION, BETWEEN, *AHEAD, OVERTAKEN, THROUGH, CONVERTED, UP_TO],
+    [
+        *(COPIES, TMA, VECTORS, ROWS, ATTENTION, BETWEEN, *AHEAD, OVERTAKEN, THROUGH, CONVERTED, UP_TO),
+        *(KEPT, ONWARD),
+    ],
 )
 def test_values_are_right_for_any_number_of_iterations(kernel: str) -> None:
     made = changed(kernel, MULTISTAGE)
@@ -189,7 +196,7 @@ def test_an_mma_whose_result_is_used_at_once_is_waited_for() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-@pytest.mark.parametrize("kernel", [ATTENTION, BETWEEN])
+@pytest.mark.parametrize("kernel", [ATTENTION, BETWEEN, KEPT])
 def test_the_ptx_of_two_mmas_in_a_row_is_right(kernel: str) -> None:
     made, (_, scheduled) = changed(kernel, MULTISTAGE), loops(kernel)
     run = executed(made, scheduled, target("sm90").source(made), lambda what: None)
