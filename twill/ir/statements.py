@@ -529,6 +529,12 @@ def walk(statements: Statements) -> Iterator[Statement]:
             yield from walk(part)
 
 
+def by_threads(statements: Statements) -> bool:
+    """Whether threads load any tile that these statements load, by copies or through registers."""
+    fills = (one for one in walk(statements) if isinstance(one, ProducerLoad))
+    return any(load.vector for fill in fills for load in fill.loads)
+
+
 def through_registers(statements: Statements) -> bool:
     """Whether tiles that any of these statements loads pass through registers of the threads that load."""
     fills = (one for one in walk(statements) if isinstance(one, ProducerLoad))

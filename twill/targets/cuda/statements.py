@@ -38,8 +38,8 @@ from twill.ir.statements import (
     StoreWait,
     TensorMemorySync,
     While,
+    by_threads,
     inner,
-    through_registers,
 )
 from twill.ops.c import c_type
 from twill.targets.cuda.emitter import (
@@ -406,8 +406,8 @@ def _claiming(emitter: Emitter, name: str, lower: str, upper: str, body: Sequenc
     if emitter.program.counted:
         before = ["uint32_t claim = 0;", f"if (thread.leader) claim = {CLAIMED}.take();"]
         publish = [f"if (thread.leader) {CLAIMED}.publish(claimed, claim);", "__syncwarp();"]
-        # The leader releases what its warp has stored: lanes that store tiles they load come together first.
-        after = ["__syncwarp();", *publish] if through_registers(tuple(body)) else publish
+        # The leader releases what its warp has done: lanes that load tiles come together first.
+        after = ["__syncwarp();", *publish] if by_threads(tuple(body)) else publish
         following = f"{CLAIMED}.next(claimed++)"
     inside = printed(emitter, body)
     if emitter.group is claims_by(emitter.program):
