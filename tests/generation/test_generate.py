@@ -16,10 +16,10 @@ from twill.generation import generate as generation
 from twill.generation.builds import built as module
 from twill.generation.builds import retries, spills
 from twill.generation.builds.built import without_warnings
-from twill.generation.candidates import Solve, solved
 from twill.generation.generate import generate
 from twill.generation.generated import SEVERAL, Generated, GenerateOptions, ProgressCallback
 from twill.generation.loop_nest import NoScheduleError
+from twill.generation.searches import Solve, solved
 from twill.inputs import Inputs, origin
 from twill.ir.schedule import Result
 from twill.launch import build
@@ -136,14 +136,14 @@ def test_four_warps_hold_what_a_schedule_counts_too_many_registers_for_where_tha
     monkeypatch: pytest.MonkeyPatch, gained: bool
 ) -> None:
     """As if a thread had no schedule for the registers that there are; eight warps are the other form."""
-    lowered = candidates._lowered
+    lowered = candidates.lowered
 
     def refused(inputs: Inputs, session: Any) -> Generated:
         if inputs.spills == 1 and inputs.warps is None:
             raise NoScheduleError("no schedule")
         return lowered(inputs, session)
 
-    monkeypatch.setattr(candidates, "_lowered", refused)
+    monkeypatch.setattr(candidates, "lowered", refused)
     monkeypatch.setattr(candidates, "TIGHTER", 0.1 if gained else 100.0)
     made = generate(replace(BANDS, persistent=False), OPTIONS)
     assert (made.inputs.spills, made.inputs.warps) == ((2, None) if gained else (1, 8))
@@ -170,7 +170,7 @@ def test_what_keeps_a_kernel_out_besides_its_registers_is_said(monkeypatch: pyte
             raise NoScheduleError("no schedule")
         raise TwillError("a tile of three dimensions")
 
-    monkeypatch.setattr("twill.generation.candidates._lowered", lowered)
+    monkeypatch.setattr("twill.generation.candidates.lowered", lowered)
     with pytest.raises(TwillError, match="three dimensions"):
         generate(BANDS, OPTIONS)
 

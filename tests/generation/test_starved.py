@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import loops, program
-from twill.generation import attempts
 from twill.generation.builds import built, retries, spills
 from twill.generation.builds.built import without_warnings
+from twill.generation.choices import shared_sm
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.inputs import Inputs
@@ -38,7 +38,7 @@ def test_one_group_computes_where_the_lean_form_makes_loads_wait(
 ) -> None:
     """ptxas spills nothing in the lean form; with two groups it does not in any."""
     with monkeypatch.context() as several:
-        several.setattr(attempts, "divided_in_vain", _never)
+        several.setattr(shared_sm, "divided_in_vain", _never)
         made = generate(PAGED, OPTIONS)
     assert len(made.program.groups) > retries.LEAST_GROUPS
 

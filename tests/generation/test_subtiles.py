@@ -225,7 +225,7 @@ def test_whole_tiles_of_short_loops_are_not_refuted(
 
     monkeypatch.setattr(module, "cases", short)
     monkeypatch.setattr(module, "of_both_forms", both)
-    session = module._Session(OPTIONS, lambda name, event: None, module.solved, {}, [])  # pyright: ignore
+    session = module.Session(OPTIONS, lambda name, event: None, module.solved, {}, [])  # pyright: ignore
     assert module._sub_tiles_alone(GEMM, session) == ()  # pyright: ignore
     assert bool(asked) == proven
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.engine.clock import own_clock
-from twill.generation.attempts import time_of_sm, trips_if_short
+from twill.generation.attempt import time_of_sm, trips_if_short
 from twill.generation.builds import forms
 from twill.generation.builds.checked_build import check_beside_build, library, warnings
 from twill.generation.builds.for_grids import with_choice
@@ -41,12 +41,12 @@ from twill.generation.builds.spills import (
     registers_in_words,
     spills_little,
 )
-from twill.generation.candidates import Solve, solved
 from twill.generation.generate import Check, files, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
 from twill.generation.known.given import INSTEAD
 from twill.generation.known.kept_remedies import Remedy, load, place, save
 from twill.generation.known.kept_searches import kept
+from twill.generation.searches import Solve, solved
 from twill.inputs import Inputs, origin
 from twill.ir.program import WarpProgram
 from twill.launch.build import registers_used, severity, unbuilt
