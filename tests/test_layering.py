@@ -48,7 +48,7 @@ GENERATION = (
     ("alike", "generated", "hand_offs", "part_of_sm", "persistence", "refusals"),
     ("kept_remedies", "subtiles", "update_groups"),
     ("given", "loop_nest"),
-    ("stated",),
+    ("going_together", "stated"),
     ("attempt", "searches"),
     ("shared_sm",),
     ("attempts", "early_mmas", "independent", "multistage", "scheduled"),
