@@ -59,6 +59,8 @@ GENERATION = (
     ("forms", "spills"),
     ("more_blocks",),
     ("for_grids",),
+    ("best_retry",),
+    ("without_warnings",),
     ("built", "export"),
 )
 """Modules of `twill.generation`, lowest layer first."""

@@ -13,9 +13,10 @@ from tests.simulate.test_values import grid
 from twill.diagnostics import DefectError, TwillError
 from twill.generation import candidates
 from twill.generation import generate as generation
+from twill.generation.builds import best_retry, retries, spills
 from twill.generation.builds import built as module
-from twill.generation.builds import retries, spills
-from twill.generation.builds.built import without_warnings
+from twill.generation.builds import without_warnings as instead
+from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.generate import generate
 from twill.generation.generated import SEVERAL, Generated, GenerateOptions, ProgressCallback
 from twill.generation.loop_nest import NoScheduleError
@@ -382,7 +383,7 @@ def test_a_kernel_with_as_many_warnings_is_no_remedy(
     gemm: Generated, said: Sequence[str], *, taken: bool
 ) -> None:
     first = spills.Compiled(gemm, ("(C7517) a wait",))
-    found = module._far_less(spills.Compiled(gemm, tuple(said)), first)  # pyright: ignore[reportPrivateUsage]
+    found = best_retry._far_less(spills.Compiled(gemm, tuple(said)), first)  # pyright: ignore[reportPrivateUsage]
     assert found == taken
 
 
@@ -396,7 +397,7 @@ def test_what_the_check_refuses_is_not_taken(monkeypatch: pytest.MonkeyPatch, ge
     def said(made: Generated) -> Sequence[str]:
         return () if granted(made) == (40, 232) else SPILLED
 
-    monkeypatch.setattr(module, "right", refused)
+    monkeypatch.setattr(instead, "right", refused)
     monkeypatch.setattr(spills, "_warnings", said)
     assert without_warnings(GEMM, OPTIONS, gemm, SPILLED) is None
     assert len(tried) == 3
@@ -456,11 +457,11 @@ def test_the_search_for_a_kernel_without_spills_ends(
         ("least_spilled", as_built),
         ("compiled", built),
     ):
-        monkeypatch.setattr(module, name, value)
+        monkeypatch.setattr(best_retry, name, value)
     given = [retry(number, found) for number, found in enumerate(paces)]
-    found = module._best_retry(
+    found = best_retry.best_retry(
         spills.Compiled(gemm, SPILLED), given, 1.0, lambda what: None, lambda built: built.made
-    )  # pyright: ignore[reportPrivateUsage]
+    )
     assert (found and found.form) == (None if taken is None else f"{taken}")
     assert asked == tried
 
@@ -481,8 +482,8 @@ def test_fewer_thread_blocks_have_the_slots_that_they_have_room_for(
     def compiled(made: Generated, *_: object) -> spills.Compiled:
         return spills.Compiled(made, tuple(said))
 
-    monkeypatch.setattr(module, "compiled", compiled)
-    found = module._roomy(  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(instead, "compiled", compiled)
+    found = instead._roomy(  # pyright: ignore[reportPrivateUsage]
         spills.Compiled(fewer, ()), options, lambda name, event: None, solved
     )
     assert (found.made.program.launch.blocks, found.made.program.channels[0].depth) == (blocks, slots)
@@ -516,14 +517,14 @@ def test_a_kernel_that_spills_little_comes_before_slower_ones(
         return retries.Retry(made.form, "", make)
 
     for name, value in (("pace_of_sm", paced), ("least_spilled", as_built), ("compiled", built)):
-        monkeypatch.setattr(module, name, value)
-    found = module._best_retry(
+        monkeypatch.setattr(best_retry, name, value)
+    found = best_retry.best_retry(
         spills.Compiled(gemm, SPILLED),
         [retry(nothing), retry(little)],
         9.0,
         lambda what: None,
         lambda built: built.made,
-    )  # pyright: ignore[reportPrivateUsage]
+    )
     assert found
     assert found.form == taken
 
@@ -553,14 +554,14 @@ def test_given_schedules_stay_where_a_kernel_with_them_has_no_warnings(
         return retries.Retry(made.form, "", make, replaces=bool(made.replaced))
 
     for name, value in (("pace_of_sm", paced), ("least_spilled", as_built), ("compiled", built)):
-        monkeypatch.setattr(module, name, value)
-    found = module._best_retry(
+        monkeypatch.setattr(best_retry, name, value)
+    found = best_retry.best_retry(
         spills.Compiled(gemm, SPILLED),
         [retry(slow), retry(fast)],
         9.0,
         lambda what: None,
         lambda built: built.made,
-    )  # pyright: ignore[reportPrivateUsage]
+    )
     assert found
     assert found.form == taken
 

@@ -11,7 +11,7 @@ from twill.diagnostics import TwillError
 from twill.generation import candidates as candidates_module
 from twill.generation import generate as module
 from twill.generation.builds import retries, spills
-from twill.generation.builds.built import without_warnings
+from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.candidates import candidates
 from twill.generation.choices import persistence
 from twill.generation.choices.persistence import gathers, kept_as_grid, open_to_it

@@ -11,7 +11,7 @@ from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import explained
 from twill.generation import candidates as module
 from twill.generation.builds import spills
-from twill.generation.builds.built import without_warnings
+from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.choices import subtiles
 from twill.generation.choices.subtiles import (
     Searched,
