@@ -323,7 +323,7 @@ def test_groups_that_load_get_registers_of_those_that_compute(
         f"{taken[0]} registers for each thread that loads: otherwise 32"
     )
     assert f"registers_decrease<{taken[0]}>" in found.cuda
-    validate(found.program, found.loops[0].problem.limits)
+    validate(found.program, found.loops[0].machine.limits)
 
 
 def test_no_grant_is_tried_where_far_too_much_is_spilled(

@@ -69,12 +69,14 @@ def program(
     options: Options | None = None,
     observe: Callable[[str, Draft], None] = lambda name, draft: None,
     known: Callable[[Problem], Result | None] = _unknown,
+    *,
+    given: bool = False,
 ) -> tuple[Program, tuple[Scheduled, ...]]:
     """`known`: see `Solver`. `observe` is called after each pass of lowering with its name. Where what the
     schedules keep in shared memory does not fit there, the loops are scheduled again with less of it, and
-    then with one group that computes; likewise where their groups together need more registers than there
-    are. Raises TwillError where a loop has no schedule or an operation cannot be lowered; what no schedule
-    can mend is listed at once, before any is solved."""
+    then with one group that computes, unless the schedules are `given`; likewise where their groups together
+    need more registers than there are. Raises TwillError where a loop has no schedule or an operation cannot
+    be lowered; what no schedule can mend is listed at once, before any is solved."""
     targets = [_target(case) for case in cases]
     if refused := together(refusals(cases)):
         raise refused
@@ -88,6 +90,8 @@ def program(
                 less, partial(_lowered, target=targets[0], solver=solver, options=lowering, observe=observe)
             )
         except SharedMemoryError as short:
+            if given:
+                raise
             if withheld == WITHHELD[-1]:
                 return _in_one_group(cases, targets[0], solver, options, observe, short)
     raise AssertionError("no attempt was made")

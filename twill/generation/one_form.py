@@ -160,9 +160,10 @@ def _attempt(
 
     form = LOADING if lowering.multistage else STORING if lowering.independent else SCHEDULED
     with _leaving_out(session, form):
-        made, loops = program(found, solve, lowering, observe, known)
+        made, loops = program(found, solve, lowering, observe, known, given=bool(session.kept))
         if made.by_tma and not launched_by_tma(made):  # its slots are those of blocks that there will not be
-            made, loops = program(found, solve, replace(lowering, by_tma=False), observe, known)
+            plain = replace(lowering, by_tma=False)
+            made, loops = program(found, solve, plain, observe, known, given=bool(session.kept))
         validate(made, loops[0].machine.limits)
         one = Attempt(tuple(found), made, loops, results, dumps)
         one.cycles()
