@@ -23,9 +23,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.random_schedules import verified
 from twill.diagnostics import DefectError, TwillError
 from twill.emit.files import write
-from twill.generation.candidates import candidates, solved
+from twill.generation.candidates import candidates
 from twill.generation.generate import files, right
 from twill.generation.generated import GenerateOptions, ProgressCallback
+from twill.generation.searches import solved
 from twill.inputs import Inputs
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result

@@ -29,7 +29,7 @@ from wild_report import PARTS, Row, in_short, report, with_part, without_rows
 
 from twill.diagnostics import TwillError
 from twill.emit.files import write
-from twill.generation.builds.built import without_warnings
+from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.generate import files, generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.inputs import Inputs, cases

@@ -21,7 +21,7 @@ def schedule(spec: str, options: Options | None = None, **what_if: Any) -> tuple
     The schedules of one kernel's loops go together in one thread block, where any do. Raises `TwillError` for
     bad input. A loop without a schedule also gives a `Result`; check `Result.status`.
     """
-    from twill.generation.loop_nest import going_together
+    from twill.generation.going_together import going_together
 
     def searched(case: Case, options: Options, known: Begun | None = None) -> Result:
         return solve(case.problem, options, known=known)

@@ -8,7 +8,8 @@ import pytest
 
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule
-from twill.generation.attempts import Attempt, fastest, least_of_sm
+from twill.generation.attempt import Attempt, least_of_sm
+from twill.generation.attempts import fastest
 from twill.generation.choices.stated import Stated
 from twill.generation.loop_nest import program
 from twill.inputs import Case, Inputs, cases
@@ -230,7 +231,7 @@ def test_one_group_computes_where_loops_are_short(
         assert set(counts.values()) == {trips}
         return 1e6 * (1.0 if program is first.program else cycles)
 
-    monkeypatch.setattr("twill.generation.attempts.constant_trips", known)
+    monkeypatch.setattr("twill.generation.attempt.constant_trips", known)
     monkeypatch.setattr("twill.simulate.predict.block_time", block_time)
 
     def attempt(given: Sequence[Case], room: int) -> Attempt:
@@ -331,7 +332,7 @@ def test_groups_that_pass_tiles_keep_an_sm_less_busy_than_predicted(
     def groups(one: Attempt) -> int:
         return 2 if one is first else 1
 
-    monkeypatch.setattr("twill.generation.attempts.computing", groups)
+    monkeypatch.setattr("twill.generation.choices.shared_sm.computing", groups)
 
     class Fewer(Stated):
         @cached_property
@@ -373,7 +374,7 @@ def test_groups_that_wait_for_their_own_mmas_pass_no_tiles(
         return least if one is first else least * cycles
 
     monkeypatch.setattr("twill.simulate.passing.passed", nothing)
-    monkeypatch.setattr("twill.generation.attempts.role", of_warps)
+    monkeypatch.setattr("twill.generation.attempt.role", of_warps)
     monkeypatch.setattr(Attempt, "of_sm", of_sm)
     alone = replace(first, loops=first.loops)
 

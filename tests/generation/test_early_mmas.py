@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import loops, program
-from twill.generation.attempts import Attempt
+from twill.generation.attempt import Attempt
 from twill.generation.choices import early_mmas as module
 from twill.generation.choices.early_mmas import early_mmas, with_early_mmas
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit

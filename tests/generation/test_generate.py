@@ -13,13 +13,14 @@ from tests.simulate.test_values import grid
 from twill.diagnostics import DefectError, TwillError
 from twill.generation import candidates
 from twill.generation import generate as generation
+from twill.generation.builds import best_retry, retries, spills
 from twill.generation.builds import built as module
-from twill.generation.builds import retries, spills
-from twill.generation.builds.built import without_warnings
-from twill.generation.candidates import Solve, solved
+from twill.generation.builds import without_warnings as instead
+from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.generate import generate
 from twill.generation.generated import SEVERAL, Generated, GenerateOptions, ProgressCallback
 from twill.generation.loop_nest import NoScheduleError
+from twill.generation.searches import Solve, solved
 from twill.inputs import Inputs, origin
 from twill.ir.schedule import Result
 from twill.launch import build
@@ -136,14 +137,14 @@ def test_four_warps_hold_what_a_schedule_counts_too_many_registers_for_where_tha
     monkeypatch: pytest.MonkeyPatch, gained: bool
 ) -> None:
     """As if a thread had no schedule for the registers that there are; eight warps are the other form."""
-    lowered = candidates._lowered
+    lowered = candidates.lowered
 
     def refused(inputs: Inputs, session: Any) -> Generated:
         if inputs.spills == 1 and inputs.warps is None:
             raise NoScheduleError("no schedule")
         return lowered(inputs, session)
 
-    monkeypatch.setattr(candidates, "_lowered", refused)
+    monkeypatch.setattr(candidates, "lowered", refused)
     monkeypatch.setattr(candidates, "TIGHTER", 0.1 if gained else 100.0)
     made = generate(replace(BANDS, persistent=False), OPTIONS)
     assert (made.inputs.spills, made.inputs.warps) == ((2, None) if gained else (1, 8))
@@ -170,7 +171,7 @@ def test_what_keeps_a_kernel_out_besides_its_registers_is_said(monkeypatch: pyte
             raise NoScheduleError("no schedule")
         raise TwillError("a tile of three dimensions")
 
-    monkeypatch.setattr("twill.generation.candidates._lowered", lowered)
+    monkeypatch.setattr("twill.generation.candidates.lowered", lowered)
     with pytest.raises(TwillError, match="three dimensions"):
         generate(BANDS, OPTIONS)
 
@@ -322,7 +323,7 @@ def test_groups_that_load_get_registers_of_those_that_compute(
         f"{taken[0]} registers for each thread that loads: otherwise 32"
     )
     assert f"registers_decrease<{taken[0]}>" in found.cuda
-    validate(found.program, found.loops[0].problem.limits)
+    validate(found.program, found.loops[0].machine.limits)
 
 
 def test_no_grant_is_tried_where_far_too_much_is_spilled(
@@ -382,7 +383,7 @@ def test_a_kernel_with_as_many_warnings_is_no_remedy(
     gemm: Generated, said: Sequence[str], *, taken: bool
 ) -> None:
     first = spills.Compiled(gemm, ("(C7517) a wait",))
-    found = module._far_less(spills.Compiled(gemm, tuple(said)), first)  # pyright: ignore[reportPrivateUsage]
+    found = best_retry._far_less(spills.Compiled(gemm, tuple(said)), first)  # pyright: ignore[reportPrivateUsage]
     assert found == taken
 
 
@@ -396,7 +397,7 @@ def test_what_the_check_refuses_is_not_taken(monkeypatch: pytest.MonkeyPatch, ge
     def said(made: Generated) -> Sequence[str]:
         return () if granted(made) == (40, 232) else SPILLED
 
-    monkeypatch.setattr(module, "right", refused)
+    monkeypatch.setattr(instead, "right", refused)
     monkeypatch.setattr(spills, "_warnings", said)
     assert without_warnings(GEMM, OPTIONS, gemm, SPILLED) is None
     assert len(tried) == 3
@@ -456,11 +457,11 @@ def test_the_search_for_a_kernel_without_spills_ends(
         ("least_spilled", as_built),
         ("compiled", built),
     ):
-        monkeypatch.setattr(module, name, value)
+        monkeypatch.setattr(best_retry, name, value)
     given = [retry(number, found) for number, found in enumerate(paces)]
-    found = module._best_retry(
+    found = best_retry.best_retry(
         spills.Compiled(gemm, SPILLED), given, 1.0, lambda what: None, lambda built: built.made
-    )  # pyright: ignore[reportPrivateUsage]
+    )
     assert (found and found.form) == (None if taken is None else f"{taken}")
     assert asked == tried
 
@@ -481,8 +482,8 @@ def test_fewer_thread_blocks_have_the_slots_that_they_have_room_for(
     def compiled(made: Generated, *_: object) -> spills.Compiled:
         return spills.Compiled(made, tuple(said))
 
-    monkeypatch.setattr(module, "compiled", compiled)
-    found = module._roomy(  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(instead, "compiled", compiled)
+    found = instead._roomy(  # pyright: ignore[reportPrivateUsage]
         spills.Compiled(fewer, ()), options, lambda name, event: None, solved
     )
     assert (found.made.program.launch.blocks, found.made.program.channels[0].depth) == (blocks, slots)
@@ -516,14 +517,14 @@ def test_a_kernel_that_spills_little_comes_before_slower_ones(
         return retries.Retry(made.form, "", make)
 
     for name, value in (("pace_of_sm", paced), ("least_spilled", as_built), ("compiled", built)):
-        monkeypatch.setattr(module, name, value)
-    found = module._best_retry(
+        monkeypatch.setattr(best_retry, name, value)
+    found = best_retry.best_retry(
         spills.Compiled(gemm, SPILLED),
         [retry(nothing), retry(little)],
         9.0,
         lambda what: None,
         lambda built: built.made,
-    )  # pyright: ignore[reportPrivateUsage]
+    )
     assert found
     assert found.form == taken
 
@@ -553,14 +554,14 @@ def test_given_schedules_stay_where_a_kernel_with_them_has_no_warnings(
         return retries.Retry(made.form, "", make, replaces=bool(made.replaced))
 
     for name, value in (("pace_of_sm", paced), ("least_spilled", as_built), ("compiled", built)):
-        monkeypatch.setattr(module, name, value)
-    found = module._best_retry(
+        monkeypatch.setattr(best_retry, name, value)
+    found = best_retry.best_retry(
         spills.Compiled(gemm, SPILLED),
         [retry(slow), retry(fast)],
         9.0,
         lambda what: None,
         lambda built: built.made,
-    )  # pyright: ignore[reportPrivateUsage]
+    )
     assert found
     assert found.form == taken
 

@@ -13,7 +13,7 @@ from twill.diagnostics import TwillError
 from twill.files import load, read_schedule, write_schedule
 from twill.generation import loop_nest
 from twill.generation.builds import retries, spills
-from twill.generation.builds.built import without_warnings
+from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.choices import multistage
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions

@@ -8,7 +8,8 @@ import pytest
 from tests.kernels.programs import loops, program
 from twill.costs.model import costed
 from twill.diagnostics import TwillError
-from twill.generation.attempts import Attempt, fastest
+from twill.generation.attempt import Attempt
+from twill.generation.attempts import fastest
 from twill.generation.choices.hand_offs import with_hand_offs
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
@@ -96,7 +97,7 @@ def test_they_are_counted_where_a_program_is_late(
         return one
 
     monkeypatch.setattr(Attempt, "cycles", cycles)
-    monkeypatch.setattr("twill.generation.attempts._with_more_blocks", without_more)
+    monkeypatch.setattr("twill.generation.attempts.with_more_blocks", without_more)
 
     def attempt(given: Sequence[Case], room: int) -> Attempt:
         calls.append(given[0].problem)

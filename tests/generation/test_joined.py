@@ -2,8 +2,8 @@
 
 import pytest
 
-from twill.generation import attempts, candidates
-from twill.generation.choices import subtiles
+from twill.generation import candidates
+from twill.generation.choices import shared_sm, subtiles
 from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
@@ -27,7 +27,7 @@ def test_one_group_of_more_warps_computes_where_several_divide_in_vain(
     monkeypatch: pytest.MonkeyPatch, vain: bool, gained: bool
 ) -> None:
     """As if four warps had no schedule for one group; what is gained is decided here."""
-    monkeypatch.setattr(attempts, "divided_in_vain", _never)
+    monkeypatch.setattr(shared_sm, "divided_in_vain", _never)
     monkeypatch.setattr(candidates, "divided_in_vain", _always if vain else _never)
     monkeypatch.setattr(candidates, "JOINING", 0.1 if gained else 100.0)
     made = generate(PAGED, OPTIONS)

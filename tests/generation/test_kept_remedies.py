@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from twill.generation.builds import retries, spills
-from twill.generation.builds.built import without_warnings
+from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.known.kept_remedies import Remedy, load, place, save

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from twill.generation import candidates as module
-from twill.generation.candidates import candidates, solved
+from twill.generation import searches as module
+from twill.generation.candidates import candidates
 from twill.generation.generated import GenerateOptions, ProgressCallback
 from twill.generation.known.alike import carried, shape
 from twill.generation.known.kept_searches import kept, load, place, save
+from twill.generation.searches import solved
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
@@ -186,8 +187,8 @@ def test_a_result_with_more_memory_is_taken_where_it_fits() -> None:
         return solved(less, options, silent)
 
     def found_with(shared: int, before: Result) -> Result:
-        session = module._Session(OPTIONS, silent, searched, {}, [before])
-        return module._searched(limited(problem, shared=shared), 1, session, options)
+        session = module.Session(OPTIONS, silent, searched, {}, [before])
+        return module.answered(limited(problem, shared=shared), 1, session, options)
 
     used = max(one.address + one.size * one.slots for one in found.solution.allocations)
     again = found_with(used, found)

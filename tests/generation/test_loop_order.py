@@ -8,6 +8,7 @@ import pytest
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule
 from twill.generation import loop_nest
+from twill.generation.going_together import going_together
 from twill.generation.scheduled import of_use
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
@@ -89,7 +90,7 @@ def together(shared: dict[str, int], asked: list[tuple[str, int]]) -> tuple[list
         assert options.time_limit <= 10
         return given(asked, shared=shared)(case.problem)
 
-    chosen, notes = loop_nest.going_together(found, alone, Options(time_limit=10), again)
+    chosen, notes = going_together(found, alone, Options(time_limit=10), again)
     return alone, list(chosen), " ".join(notes)
 
 
@@ -114,7 +115,7 @@ def test_schedules_stay_where_none_go_together() -> None:
 def test_schedules_that_go_together_are_not_searched_again() -> None:
     found = cases(KERNEL)
     kept = [read_schedule(load(path), path).result for path in map(KEPT.format, ("for.0", "for.1"))]
-    assert loop_nest.going_together(found, kept, Options(), never) == (tuple(kept), ())
+    assert going_together(found, kept, Options(), never) == (tuple(kept), ())
 
 
 def never(case: Case, options: Options, known: Begun | None) -> Result:
@@ -124,9 +125,9 @@ def never(case: Case, options: Options, known: Begun | None) -> Result:
 def test_graphs_and_loops_without_a_schedule_are_left_alone() -> None:
     kept = read_schedule(load(KEPT.format("for.0")), "").result
     none = (replace(kept, solution=None), kept)
-    assert loop_nest.going_together(cases(KERNEL), none, Options(), never) == (none, ())
+    assert going_together(cases(KERNEL), none, Options(), never) == (none, ())
     graph = cases(Inputs("examples/graphs/figure1.graph.json"))
-    assert loop_nest.going_together(graph, (kept,), Options(), never) == ((kept,), ())
+    assert going_together(graph, (kept,), Options(), never) == ((kept,), ())
 
 
 def test_a_loop_that_its_first_answers_leave_open_is_searched_with_what_is_tied() -> None:

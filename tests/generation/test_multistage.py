@@ -13,7 +13,7 @@ from twill.diagnostics import TwillError
 from twill.emulate.build import Build, Request, run, wrong
 from twill.emulate.host import compiled
 from twill.files import load, read_schedule
-from twill.generation.attempts import Attempt, short_loops
+from twill.generation.attempt import Attempt, short_loops
 from twill.generation.builds.spills import Compiled, least_spilled
 from twill.generation.candidates import candidates
 from twill.generation.choices.multistage import (

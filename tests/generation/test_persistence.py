@@ -11,12 +11,13 @@ from twill.diagnostics import TwillError
 from twill.generation import candidates as candidates_module
 from twill.generation import generate as module
 from twill.generation.builds import retries, spills
-from twill.generation.builds.built import without_warnings
-from twill.generation.candidates import candidates, solved
+from twill.generation.builds.without_warnings import without_warnings
+from twill.generation.candidates import candidates
 from twill.generation.choices import persistence
 from twill.generation.choices.persistence import gathers, kept_as_grid, open_to_it
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback
+from twill.generation.searches import solved
 from twill.inputs import Inputs
 from twill.ir.problem import Problem
 from twill.ir.program import Program
@@ -42,13 +43,13 @@ def gemm() -> Generated:
 def test_it_is_not_scheduled_where_thread_blocks_hide_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """What walks over programs is compared with what shares an SM only where that does not decide."""
     tried = list[bool | None]()
-    lowered = candidates_module._lowered  # pyright: ignore[reportPrivateUsage]
+    lowered = candidates_module.lowered
 
     def noted(inputs: Inputs, session: Any) -> Generated:
         tried.append(inputs.persistent)
         return lowered(inputs, session)
 
-    monkeypatch.setattr(candidates_module, "_lowered", noted)
+    monkeypatch.setattr(candidates_module, "lowered", noted)
     monkeypatch.setattr(persistence, "hidden_better", lambda *_: True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     assert not walks(generate(GEMM, OPTIONS))
     assert tried == [False]

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import loops, program
-from twill.generation import attempts
-from twill.generation.builds import built, retries, spills
-from twill.generation.builds.built import without_warnings
+from twill.generation.builds import retries, spills
+from twill.generation.builds import without_warnings as module
+from twill.generation.builds.without_warnings import without_warnings
+from twill.generation.choices import shared_sm
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.inputs import Inputs
@@ -38,7 +39,7 @@ def test_one_group_computes_where_the_lean_form_makes_loads_wait(
 ) -> None:
     """ptxas spills nothing in the lean form; with two groups it does not in any."""
     with monkeypatch.context() as several:
-        several.setattr(attempts, "divided_in_vain", _never)
+        several.setattr(shared_sm, "divided_in_vain", _never)
         made = generate(PAGED, OPTIONS)
     assert len(made.program.groups) > retries.LEAST_GROUPS
 
@@ -49,7 +50,7 @@ def test_one_group_computes_where_the_lean_form_makes_loads_wait(
         return waits and one.program.lean
 
     monkeypatch.setattr(spills, "_warnings", said)
-    monkeypatch.setattr(built, "starved", starved)
+    monkeypatch.setattr(module, "starved", starved)
     monkeypatch.setattr(retries, "SLOWER", 100.0)
     found = without_warnings(PAGED, OPTIONS, made, SPILLED)
     assert found

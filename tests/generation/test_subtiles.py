@@ -11,7 +11,7 @@ from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import explained
 from twill.generation import candidates as module
 from twill.generation.builds import spills
-from twill.generation.builds.built import without_warnings
+from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.choices import subtiles
 from twill.generation.choices.subtiles import (
     Searched,
@@ -225,7 +225,7 @@ def test_whole_tiles_of_short_loops_are_not_refuted(
 
     monkeypatch.setattr(module, "cases", short)
     monkeypatch.setattr(module, "of_both_forms", both)
-    session = module._Session(OPTIONS, lambda name, event: None, module.solved, {}, [])  # pyright: ignore
+    session = module.Session(OPTIONS, lambda name, event: None, module.solved, {}, [])  # pyright: ignore
     assert module._sub_tiles_alone(GEMM, session) == ()  # pyright: ignore
     assert bool(asked) == proven
 

@@ -11,7 +11,7 @@ from twill.diagnostics import TwillError
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.warps.fewer_warps import lessened, needed_warps
 from twill.extract.rewrite.warps.narrow_modules import accumulator_tiles
-from twill.generation.attempts import Attempt
+from twill.generation.attempt import Attempt
 from twill.generation.choices.multistage import CLEARLY, multistage
 from twill.generation.choices.stated import Stated
 from twill.generation.generate import generate

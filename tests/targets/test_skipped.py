@@ -10,7 +10,7 @@ import pytest
 from tests.kernels.programs import changed, loops, program
 from twill.diagnostics import TwillError
 from twill.emulate.check import check as executed
-from twill.generation.attempts import Attempt
+from twill.generation.attempt import Attempt
 from twill.generation.choices.multistage import multistage
 from twill.generation.choices.stated import Stated
 from twill.generation.generate import generate

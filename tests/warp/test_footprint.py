@@ -40,7 +40,7 @@ def test_what_is_used_later_lies_where_the_first_was() -> None:
     made = _made(SUCCEEDING).program
     assert len(made.groups) == 1
     assert _overlapping(made)
-    limits = loops(SUCCEEDING)[1][0].problem.limits
+    limits = loops(SUCCEEDING)[1][0].machine.limits
     assert list(complaints(made, limits)) == []
     again = replace(made.groups[0], body=made.groups[0].body * 2)
     assert any(

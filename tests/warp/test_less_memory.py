@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import changed, program
+from twill.diagnostics import TwillError
 from twill.files import load, read_schedule
 from twill.generation import loop_nest
 from twill.inputs import Case, Inputs, cases
@@ -19,6 +20,7 @@ from twill.warp.slot_counts import SharedMemoryError
 from twill.warp.slot_tensors import ALIGNMENT
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled
+from twill.warp.validate import validate
 
 SCHEDULE = "tests/kernels/schedules/gemm.for.0.json"
 
@@ -79,6 +81,26 @@ def test_what_never_fits_is_refused(loops: tuple[Case, ...], monkeypatch: pytest
     monkeypatch.setattr(loop_nest, "lower", full(1 << 30))
     with pytest.raises(SharedMemoryError, match="too much"):
         loop_nest.program(loops, given([]))
+
+
+def test_given_schedules_are_lowered_once(loops: tuple[Case, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are the same with less memory."""
+    monkeypatch.setattr(loop_nest, "lower", full(1))
+    limits = list[int]()
+    with pytest.raises(SharedMemoryError, match="too much"):
+        loop_nest.program(loops, given(limits), given=True)
+    assert len(limits) == 1
+
+
+def test_no_more_is_used_than_there_is(loops: tuple[Case, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the schedule is one for all of it, and does without nothing."""
+    kept = read_schedule(load(SCHEDULE), SCHEDULE).result
+    monkeypatch.setattr(loop_nest, "lower", full(loop_nest.WITHHELD[2]))
+    made, (found,) = loop_nest.program(loops, lambda problem: kept)
+    assert made.shared.limit == loops[0].problem.limits.shared
+    roomy = replace(made.shared, limit=2 * made.shared.limit, bytes=made.shared.limit)
+    with pytest.raises(TwillError, match="over the limit of"):
+        validate(replace(made, shared=roomy), found.machine.limits)
 
 
 def test_with_one_group_that_computes_where_less_memory_is_no_help(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from twill.targets.cuda.loads.tiled_form import tiled_form
 from twill.warp.thread_block import regranted
 from twill.warp.validate import validate
 
-LIMITS = loops("fa_fwd_subtiled")[1][0].problem.limits
+LIMITS = loops("fa_fwd_subtiled")[1][0].machine.limits
 
 
 def own(made: Program) -> list[int]:

@@ -28,7 +28,7 @@ KERNEL = "fa_fwd_subtiled"
 
 @pytest.mark.parametrize("kernel", [*EXAMPLES, *FORMS, *CARRIED, *INVARIANT])
 def test_generated_programs_keep_to_the_rules(kernel: str) -> None:
-    limits = loops(kernel)[1][0].problem.limits
+    limits = loops(kernel)[1][0].machine.limits
     assert list(complaints(program(kernel), limits)) == []
 
 
@@ -157,7 +157,7 @@ MISTAKES: dict[str, tuple[Callable[[Program], Program], str]] = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_program_that_breaks_a_rule_is_refused(mistake: str) -> None:
     change, complaint = MISTAKES[mistake]
-    made, limits = program(KERNEL), loops(KERNEL)[1][0].problem.limits
+    made, limits = program(KERNEL), loops(KERNEL)[1][0].machine.limits
     found = [what for what, _ in complaints(change(made), limits)]
     assert any(re.search(complaint, what) for what in found), found
     with pytest.raises(TwillError, match="the generated program is wrong"):
@@ -165,7 +165,7 @@ def test_a_program_that_breaks_a_rule_is_refused(mistake: str) -> None:
 
 
 def test_a_tile_is_read_only_as_far_as_it_is_computed() -> None:
-    made, limits = program("masked"), loops("masked")[1][0].problem.limits
+    made, limits = program("masked"), loops("masked")[1][0].machine.limits
     less = edited(made, Compute, lambda s: (s,) if s.end < SLICES or not s.begin else ())
     found = [what for what, _ in complaints(less, limits)]
     assert any("is read before all of its slices are computed" in what for what in found), found
@@ -176,7 +176,7 @@ def test_a_tile_is_read_only_as_far_as_it_is_computed() -> None:
 )
 def test_an_accumulator_may_be_overwritten_slice_by_slice(parts: tuple[int, ...], right: bool) -> None:
     """A slice reads what is not overwritten yet; an MMA needs all of them."""
-    made, limits = program("masked"), loops("masked")[1][0].problem.limits
+    made, limits = program("masked"), loops("masked")[1][0].machine.limits
     changed = list[Compute]()
 
     def divided(it: Compute) -> tuple[Compute, ...]:
@@ -198,7 +198,7 @@ def test_groups_are_what_the_test_above_takes_them_for() -> None:
 
 
 def test_channels_lie_over_each_other_on_two_sides_of_an_if_alone() -> None:
-    made, limits = program("forking"), loops("forking")[1][0].problem.limits
+    made, limits = program("forking"), loops("forking")[1][0].machine.limits
     spans = sorted((one.offset, one.offset + one.depth * one.stride) for one in made.channels)
     assert any(begin < end for (_, end), (begin, _) in pairwise(spans))
     assert list(complaints(made, limits)) == []

@@ -14,9 +14,10 @@ from pathlib import Path
 from time import monotonic
 
 from twill.diagnostics import DefectError, TwillError
-from twill.generation.candidates import Solve, candidates, solved
+from twill.generation.candidates import candidates
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, warned
 from twill.generation.known.given import INSTEAD, GivenScheduleError, given, proven, replacing
+from twill.generation.searches import Solve, solved
 from twill.inputs import Inputs
 from twill.ir.checked import Checked
 from twill.ir.program import Program

@@ -1,30 +1,23 @@
 """Schedules the loops of one kernel and lowers them together.
 
-Takes cases with a function that solves one; returns the program and its scheduled loops (`program`), or the
-schedules that loops have beside each other (`going_together`). The loops of one kernel share its warp groups:
-a later loop is solved with the carried variables pinned to their groups. Where it has no schedule then, it is
-the first that is solved. Where it is known to be faster alone, the notes state the cost.
+Takes cases with a function that solves one; returns the program and its scheduled loops. The loops of one
+kernel share its warp groups: a later loop is solved with the carried variables pinned to their groups. Where
+it has no schedule then, it is the first that is solved. Where it is known to be faster alone, the notes state
+the cost.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, groupby
 from typing import TypeVar
 
 from twill.diagnostics import TwillError, together
-from twill.engine.clock import own_clock
-from twill.engine.clusters import clusters
-from twill.engine.probe import Feasible
-from twill.generation.choices import subtiles
 from twill.generation.refusals import refusals
 from twill.inputs import Case
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result, Solution
-from twill.ir.search import Options as Search
 from twill.modulo.bounds import bounds
-from twill.pipeline import adopted, begun, restricted, up_to
 from twill.targets import target
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.dataflow import Code, read, variables
@@ -76,12 +69,14 @@ def program(
     options: Options | None = None,
     observe: Callable[[str, Draft], None] = lambda name, draft: None,
     known: Callable[[Problem], Result | None] = _unknown,
+    *,
+    given: bool = False,
 ) -> tuple[Program, tuple[Scheduled, ...]]:
     """`known`: see `Solver`. `observe` is called after each pass of lowering with its name. Where what the
     schedules keep in shared memory does not fit there, the loops are scheduled again with less of it, and
-    then with one group that computes; likewise where their groups together need more registers than there
-    are. Raises TwillError where a loop has no schedule or an operation cannot be lowered; what no schedule
-    can mend is listed at once, before any is solved."""
+    then with one group that computes, unless the schedules are `given`; likewise where their groups together
+    need more registers than there are. Raises TwillError where a loop has no schedule or an operation cannot
+    be lowered; what no schedule can mend is listed at once, before any is solved."""
     targets = [_target(case) for case in cases]
     if refused := together(refusals(cases)):
         raise refused
@@ -91,10 +86,12 @@ def program(
         less = [_with_less(case, withheld) for case in cases]
         lowering = replace(options, withheld=withheld)
         try:
-            return _sharing(
+            return sharing(
                 less, partial(_lowered, target=targets[0], solver=solver, options=lowering, observe=observe)
             )
         except SharedMemoryError as short:
+            if given:
+                raise
             if withheld == WITHHELD[-1]:
                 return _in_one_group(cases, targets[0], solver, options, observe, short)
     raise AssertionError("no attempt was made")
@@ -134,7 +131,7 @@ class TogetherError(NoScheduleError):
     schedule on the groups of the others."""
 
 
-def _sharing(cases: Sequence[Case], attempt: Callable[[Sequence[Case]], Made]) -> Made:
+def sharing(cases: Sequence[Case], attempt: Callable[[Sequence[Case]], Made]) -> Made:
     """The loops with the groups that each schedule has; with the fewest where these do not go together."""
     try:
         return attempt(cases)
@@ -155,7 +152,7 @@ def _lowered(
     options: Options,
     observe: Callable[[str, Draft], None],
 ) -> tuple[Program, tuple[Scheduled, ...]]:
-    found = _on_shared_groups(cases, solver)
+    found = on_shared_groups(cases, solver)
     loops, notes = [one for one, _ in found], [note for _, said in found for note in said]
     module = cases[0].module
     assert module is not None
@@ -186,92 +183,7 @@ def _beside_each_other(
             order = [left, *(i for i in order if i != left)]
 
 
-def going_together(
-    cases: Sequence[Case],
-    results: Sequence[Result],
-    search: Search,
-    solve: subtiles.Solve,
-    told: subtiles.Told = lambda loop, event: None,
-) -> tuple[tuple[Result, ...], tuple[str, ...]]:
-    """Schedules of loops that one thread block can have for those of each kernel, and notes on what that
-    costs.
-
-    `results` are those of the loops alone. One stays where it goes with those before it; otherwise the loop
-    is solved on their groups, as `program` does it: what the result alone excludes stays excluded. There is
-    no search for what another one has answered. These searches have the time limit of each loop once more,
-    together, and `LEAST` of it each. All results of a kernel stay where one is no schedule, and, with a note,
-    where none were found that go together.
-    """
-    found = list[tuple[tuple[Result, ...], tuple[str, ...]]]()
-    for _, some in groupby(zip(cases, results, strict=True), lambda one: _kernel(one[0])):
-        of_kernel, alone = zip(*some, strict=True)
-        found.append(_of_one_kernel(of_kernel, alone, search, solve, told))
-    return tuple(chain(*(one for one, _ in found))), tuple(chain(*(notes for _, notes in found)))
-
-
-def _of_one_kernel(
-    cases: Sequence[Case],
-    results: Sequence[Result],
-    search: Search,
-    solve: subtiles.Solve,
-    told: subtiles.Told,
-) -> tuple[tuple[Result, ...], tuple[str, ...]]:
-    if any(case.module is None or not one.solution for case, one in zip(cases, results, strict=True)):
-        return tuple(results), ()
-    own = {case.name: (case, one) for case, one in zip(cases, results, strict=True)}
-    found, clock = list(results), own_clock()
-    began = clock.mark()
-
-    def known(problem: Problem) -> Result | None:
-        case, alone = own[problem.name]
-        of_loop = problem == case.problem and _within(problem, alone.problem)
-        return alone if of_loop or problem == alone.problem else None
-
-    def answered(problem: Problem, options: Search, alone: Result) -> Result | None:
-        same = (one for one in found if one.problem == problem and one.status in ("optimal", "infeasible"))
-        of_loop = [one for one in found if one.problem.name == problem.name]
-        wider = _within(problem, alone.problem)
-        adopting = adopted(problem, options, alone, of_loop) if wider else None
-        return known(problem) or next(same, None) or adopting
-
-    def solved(problem: Problem) -> Result:
-        case, alone = own[problem.name]
-        left = search.time_limit * len(cases) - clock.since(began)
-        limit = max(LEAST * search.time_limit, min(search.time_limit, left))
-        options = replace(case.searched(search), time_limit=limit)
-        answer = answered(problem, options, alone)
-        if answer is None:
-            report = partial(told, case.name)
-            wider = _within(problem, alone.problem)
-            known = restricted(problem, options, report, alone) if wider else begun(problem, options, report)
-            answer = solve(replace(case, problem=problem), options, known)
-        found.append(answer)
-        return answer
-
-    def faster(problem: Problem, result: Result) -> bool:
-        assert result.solution is not None
-        options = own[problem.name][0].searched(replace(search, time_limit=LEAST * search.time_limit))
-        least = up_to(problem, result.solution.interval - 1, options, lambda event: None, best=False)
-        return isinstance(least, Feasible)
-
-    solver = Solver(solved, known, faster)
-    try:
-        made = _sharing(cases, lambda some: _on_shared_groups(some, solver))
-    except (NoScheduleError, CarriedSplitError) as refused:
-        return tuple(results), (f"no schedules were found that go together: {refused.message}",)
-    except TwillError as refused:  # code outside of the loops that no kernel is generated for
-        return tuple(results), (f"whether these schedules go together is not known: {refused.message}",)
-    chosen = tuple(next(one for one in found if one.solution is loop.solution) for loop, _ in made)
-    return chosen, tuple(note for _, notes in made for note in notes)
-
-
-def _within(problem: Problem, wider: Problem) -> bool:
-    """Whether what is together in the wider problem of the same loop is so in this one."""
-    cluster = clusters(problem).of
-    return all(len({cluster[problem.index(op)] for op in same}) == 1 for same in wider.together)
-
-
-def _on_shared_groups(cases: Sequence[Case], solver: Solver) -> list[tuple[Scheduled, list[str]]]:
+def on_shared_groups(cases: Sequence[Case], solver: Solver) -> list[tuple[Scheduled, list[str]]]:
     return _beside_each_other(*_tied(cases), cases, solver)
 
 
@@ -429,10 +341,6 @@ def has_registers(case: Case) -> Callable[[Solution], bool]:
         return fits(granted([one]), one)
 
     return found
-
-
-def _kernel(case: Case) -> str:
-    return case.name.partition("/")[0]
 
 
 def _partitioned(code: Code, tied: Ties, case: Case, before: Sequence[Scheduled]) -> Problem:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from twill.diagnostics import TwillError
 from twill.engine.clock import own_clock
 from twill.generation.choices.subtiles import MORE_WARPS, OTHER, SPILLS, Searched, Solve, Told, searched
-from twill.generation.loop_nest import going_together, has_registers, keeping, tied_problem
+from twill.generation.going_together import going_together
+from twill.generation.loop_nest import has_registers, keeping, tied_problem
 from twill.inputs import Case, Inputs, cases, is_graph
 from twill.ir.schedule import Result
 from twill.ir.search import Options, Use

@@ -78,7 +78,7 @@ def block_memory(
     }
     scratch = {group: max(map(target.tiles.scratch, ops), default=0) for group, ops in through.items()}
     limit, apart = (
-        _limit(one) + options.withheld + options.aligned,
+        min(_limit(one) + options.withheld + options.aligned, one.machine.limits.shared),
         design.reserved + (CLAIMS if claims_tiles(options, code) else 0),
     )
     copied = tiles.copies.items() if tiles is not None else ()

@@ -75,7 +75,7 @@ def validate(program: Program, limits: Limits) -> None:
 
 def complaints(program: Program, limits: Limits) -> Iterable[Complaint]:
     """Everything that is wrong."""
-    yield from _memory(program)
+    yield from _memory(program, limits)
     yield from _named_barriers(program)
     yield from _warps(program, limits)
     yield from _registers(program, limits)
@@ -93,8 +93,8 @@ def complaints(program: Program, limits: Limits) -> Iterable[Complaint]:
 # --- shared memory ----------------------------------------------------------------------------------------
 
 
-def _memory(program: Program) -> Iterable[Complaint]:
-    shared = program.shared
+def _memory(program: Program, limits: Limits) -> Iterable[Complaint]:
+    shared, most = program.shared, min(program.shared.limit, limits.shared)
     barriers = (
         shared.barriers,
         shared.barriers + 16 * sum(channel.barriers for channel in _owners(program)),
@@ -113,11 +113,11 @@ def _memory(program: Program) -> Iterable[Complaint]:
             yield f"{one} and {other} overlap in shared memory", None
     if spans[0][0] < 0 or max(end for _, end, _ in spans) > shared.bytes:
         yield f"shared memory of {shared.bytes} bytes does not hold {spans[-1][2]}", None
-    if shared.bytes + ALIGNMENT > shared.limit:
+    if shared.bytes + ALIGNMENT > most:
         yield (
             (
                 f"{shared.bytes} bytes of shared memory and {ALIGNMENT} to align them are over the limit of"
-                f" {shared.limit}"
+                f" {most}"
             ),
             None,
         )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import inf
 
 from twill.diagnostics import TwillError
-from twill.generation.attempts import time_of_sm, trips_if_short
+from twill.generation.attempt import time_of_sm, trips_if_short
 from twill.generation.builds.spills import COST_OF_LITTLE, FEW, Compiled, printed, spills_little
 from twill.generation.generated import Generated, pace_of_sm, source
 from twill.ir.channels import Channel

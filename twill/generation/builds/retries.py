@@ -13,8 +13,7 @@ from re import sub
 from typing import Protocol
 
 from twill.extract.rewrite.loads.late_loads import loaded_late
-from twill.generation.attempts import PASSES
-from twill.generation.candidates import Solve
+from twill.generation.choices.shared_sm import PASSES
 from twill.generation.choices.subtiles import COUNT, MORE_WARPS
 from twill.generation.generate import generate
 from twill.generation.generated import (
@@ -27,6 +26,7 @@ from twill.generation.generated import (
     warned,
 )
 from twill.generation.known.given import INSTEAD, given, proven, replacing
+from twill.generation.searches import Solve
 from twill.inputs import Inputs
 from twill.ir.loop import Tensor
 from twill.ir.schedule import Result

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from twill.diagnostics import TwillError
-from twill.generation.attempts import time_of_sm
+from twill.generation.attempt import time_of_sm
 from twill.generation.builds.checked_build import write_buildable
 from twill.generation.generated import Generated, source
 from twill.ir.program import Program

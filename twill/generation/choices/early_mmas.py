@@ -16,7 +16,7 @@ from dataclasses import replace
 from twill.diagnostics import TwillError
 from twill.engine.partitions import under
 from twill.engine.probe import Budget
-from twill.generation.attempts import Attempt
+from twill.generation.attempt import Attempt
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Result, Solution
 from twill.modulo.simplest import issuable

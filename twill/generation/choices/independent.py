@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from twill.diagnostics import TwillError
-from twill.generation.attempts import Attempt, walks
+from twill.generation.attempt import Attempt, walks
 from twill.inputs import Case
 from twill.ir.schedule import WARPGROUP
 from twill.simulate.predict import tile_time

@@ -17,17 +17,9 @@ from statistics import geometric_mean
 
 from twill import whatif
 from twill.diagnostics import TwillError
-from twill.generation.attempts import (
-    Attempt,
-    computing,
-    divided_in_vain,
-    for_one_group,
-    mmas_of_warps_alone,
-    passes_for_nothing,
-    short_loops,
-    walks,
-)
+from twill.generation.attempt import Attempt, computing, mmas_of_warps_alone, short_loops, walks
 from twill.generation.choices.persistence import SHORT
+from twill.generation.choices.shared_sm import divided_in_vain, for_one_group, passes_for_nothing
 from twill.generation.choices.stated import Stated
 from twill.generation.loop_nest import FEWEST, NoScheduleError
 from twill.inputs import Case

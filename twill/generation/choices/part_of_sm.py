@@ -1,8 +1,8 @@
 """The part of an SM that leaves room for more thread blocks, as limits of a loop's problem.
 
-A kernel that leaves an SM idle is scheduled again for such a part (`twill.generation.attempts`): with the
-shared memory of one of several thread blocks, and no more groups and registers of a thread than its groups
-need. What fits these limits fits the whole SM too.
+A kernel that leaves an SM idle is scheduled again for such a part (`choices.shared_sm`): with the shared
+memory of one of several thread blocks, and no more groups and registers of a thread than its groups need.
+What fits these limits fits the whole SM too.
 """
 
 from dataclasses import replace

@@ -12,10 +12,9 @@ from itertools import product
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import Order
-from twill.generation.candidates import SPILLS
 from twill.generation.choices.hand_offs import with_hand_offs
 from twill.generation.choices.part_of_sm import limited_as
-from twill.generation.choices.subtiles import COUNT, MORE_WARPS
+from twill.generation.choices.subtiles import COUNT, MORE_WARPS, SPILLS
 from twill.generation.known.given import divided_waits
 from twill.inputs import Case, Inputs, is_graph
 from twill.ir.problem import Problem

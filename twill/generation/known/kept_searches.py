@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from twill.emit.files import write
 from twill.engine.clock import Clock, own_clock
-from twill.generation.candidates import Solve
 from twill.generation.generated import ProgressCallback
 from twill.generation.known.alike import carried, shape
+from twill.generation.searches import Solve
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options

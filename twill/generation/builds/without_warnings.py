@@ -1,0 +1,245 @@
+"""The kernel to build in place of one of which ptxas spills registers or serializes MMAs.
+
+`without_warnings` takes the kernel and what ptxas said; returns its schedule in the way that ptxas spills
+least, that in a form whose threads have more registers (`REMEDIES`), or another schedule (`best_retry`).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+
+from twill.diagnostics import TwillError
+from twill.generation.builds.best_retry import best_retry, tried
+from twill.generation.builds.more_blocks import loaded
+from twill.generation.builds.retries import (
+    FEWEST_GROUPS,
+    LONGEST,
+    ON_AN_SM,
+    Retry,
+    in_half_as_many,
+    keeps_little,
+    retries,
+    starved,
+)
+from twill.generation.builds.spills import (
+    LEAN,
+    Compiled,
+    compiled,
+    far_too_much,
+    least_spilled,
+    printed,
+    registers_in_words,
+)
+from twill.generation.generate import Check, generate, notes, right
+from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
+from twill.generation.known.given import INSTEAD
+from twill.generation.known.kept_remedies import Remedy, load, save
+from twill.generation.searches import Solve, solved
+from twill.inputs import Inputs
+from twill.ir.program import WarpProgram
+from twill.warp.lean import lean
+from twill.warp.residency import shared_bytes
+
+CLOSELY = 1.01
+"""How many times as long a kernel may take that is predicted to be as fast."""
+
+
+def without_warnings(
+    inputs: Inputs,
+    options: GenerateOptions,
+    made: Generated,
+    said: Sequence[str],
+    on_progress: ProgressCallback = lambda name, event: None,
+    check: Check | None = None,
+    solve: Solve = solved,
+    known: Path | None = None,
+) -> Generated | None:
+    """Another kernel where ptxas spilled registers or serialized MMAs (`said`): in its lean form
+    (`Program.lean`), with other registers for the groups that load, with sub-tiles, with more warps, with
+    fewer thread blocks on an SM, scheduled for fewer warp groups or registers, or in another form; its last
+    note says which. Where no such kernel is right and built without these warnings in the time that there is,
+    one as fast that spills at most half, or the same schedule in the way that spills least. Given schedules
+    stay where anything that keeps them has no warnings. None where nothing is better. `check` and `solve` are
+    those of `generation.generate.generate`; `check` may leave a kernel with warnings unchecked. `known`: the
+    file of what helped a kernel like this one (`kept_remedies`)."""
+    if not said:
+        return None
+    warned = _Warned(inputs, options, made, tuple(said), on_progress, check, solve, known)
+    if other := warned.checked(_as_helped_before(warned)):
+        return other
+    first = _same_schedule(warned)
+    built = (remedy(warned, first) for remedy in REMEDIES)
+    if other := next(filter(None, map(warned.checked, built)), None):
+        return other
+    seconds = min(options.time_limit, INSTEAD if options.schedules else LONGEST) * len(made.loops)
+    found = best_retry(first, warned.retries(), seconds, warned.report, warned.checked, warned.roomy)
+    return found or (None if first.made is made else warned.checked(first))
+
+
+@dataclass(frozen=True, slots=True)
+class _Warned:
+    """A kernel that ptxas warns of, and what makes others in its place."""
+
+    inputs: Inputs
+    options: GenerateOptions
+    made: Generated
+    said: tuple[str, ...]
+    on_progress: ProgressCallback
+    check: Check | None
+    solve: Solve
+    known: Path | None
+
+    @property
+    def warning(self) -> str:
+        return self.said[0].split(":")[0]
+
+    def report(self, what: str) -> None:
+        notes(self.made.program, "ptxas", self.on_progress)(f"{self.warning}; trying {what}")
+
+    def retries(self, *, keeping: bool = False) -> Iterator[Retry]:
+        """What is tried in its place; if `keeping`, only with the given schedules."""
+        options = replace(self.options, keep_schedules=True) if keeping else self.options
+        said = "" if keeping else self.warning
+        pace, far = pace_of_sm(self.made), far_too_much(self.said)
+        return retries(self.inputs, options, self.made, pace, self.on_progress, self.solve, far, said)
+
+    def roomy(self, found: Compiled) -> Compiled:
+        return _roomy(found, self.options, self.on_progress, self.solve)
+
+    def checked(self, found: Compiled | None) -> Generated | None:
+        """The kernel with a note, checked; None where there is none, or it is wrong. How one without warnings
+        was made is kept in `known`; one with warnings `check` may leave unchecked."""
+        if found is None:
+            return None
+        check, known = (None, None) if found.said else (self.check, self.known)
+        changes = ", ".join((*found.changes, *([found.loading] if found.loading else [])))
+        why = "fewer are predicted to be slower" if found.worth_it else f"otherwise {self.warning}"
+        try:
+            made = right((noted(found.made, f"{changes}: {why}"),), self.options, self.on_progress, check)
+        except TwillError:
+            return None
+        if known is not None:
+            program = found.made.program
+            save(known, Remedy(found.what, program.lean, tuple(one.registers for one in program.groups)))
+        return made
+
+
+def _as_helped_before(warned: _Warned) -> Compiled | None:
+    """As a kernel with the same loops was built without warnings."""
+    if warned.known is None or not (remedy := load(warned.known)):
+        return None
+    warned.report("what helped a kernel with the same loops")
+    return _as_before(Compiled(warned.made, warned.said), remedy, warned.retries())
+
+
+def _same_schedule(warned: _Warned) -> Compiled:
+    """Its schedule in the way that ptxas spills least."""
+    warned.report("fewer registers for masks and offsets, and other registers for groups that load")
+    return warned.roomy(least_spilled(Compiled(warned.made, warned.said)))
+
+
+def _with_registers_to_load(warned: _Warned, first: Compiled) -> Compiled | None:
+    """With few groups, where threads that load are starved."""
+    if first.said or not starved(first.made):
+        return None
+    warned.report(f"{FEWEST_GROUPS}, so that threads which load have more registers")
+    return _with_fewest_groups(warned.retries(keeping=True))
+
+
+def _keeping_masks(warned: _Warned, first: Compiled) -> Compiled | None:
+    """In fewer thread blocks on an SM, where threads that copy keep little."""
+    if not keeps_little(first.made):
+        return None
+    warned.report("fewer thread blocks on an SM, whose threads keep masks and offsets")
+    half = in_half_as_many(warned.options, warned.made, warned.on_progress, warned.solve, inf)
+    return _in_fewer_blocks((*warned.retries(keeping=True), half), pace_of_sm(first.made))
+
+
+def _as_it_is(warned: _Warned, first: Compiled) -> Compiled | None:
+    return first if first.worth_it or not first.said else None
+
+
+REMEDIES = (_with_registers_to_load, _keeping_masks, _as_it_is)
+"""What is built in place of a kernel that ptxas warns of, in this order, before any other is searched for."""
+
+
+def _roomy(
+    found: Compiled, options: GenerateOptions, on_progress: ProgressCallback, solve: Solve
+) -> Compiled:
+    """The kernel of one group in fewer thread blocks on an SM than its slots were laid out for, with the
+    slots that these have room for; as it is where ptxas warns of that one, or there is no room. (vLLM's
+    fused_moe in fp8 in tiles of 64 x 128 x 128: three thread blocks with the two slots of four.)"""
+    made, program = found.made, found.made.program
+    launch, machine = program.launch, made.loops[0].machine
+    room = shared_bytes(machine, launch.blocks, machine.limits.shared) - program.shared.bytes
+    least = min((one.stride for one in loaded(program)), default=room + 1)
+    alone = launch.even and len(program.groups) == 1 and not program.lean
+    if found.said or not alone or room < least:
+        return found
+    lowering = replace(options.lowering, most_blocks=launch.blocks, multistage=True)
+    kept = () if made.replaced else options.schedules
+    wanted = replace(options, lowering=lowering, check=False, execute=False, schedules=kept)
+    try:
+        other = generate(made.inputs, wanted, on_progress, made.searched, None, solve)
+        built = compiled(other, found.changes, found.what)
+    except TwillError:
+        return found
+    more = sum(one.depth for one in other.program.channels) > sum(one.depth for one in program.channels)
+    alike = other.program.launch.blocks == launch.blocks and not built.said
+    return replace(built, loading=found.loading) if more and alike else found
+
+
+def _with_fewest_groups(retries: Iterable[Retry]) -> Compiled | None:
+    """The kernel of one group that loads and one that computes, where it is not lean and does not spill."""
+    retry = next((one for one in retries if one.what == FEWEST_GROUPS), None)
+    found = tried(retry, inf) if retry else None
+    return found if found and not found.said and not found.made.program.lean else None
+
+
+def _in_fewer_blocks(retries: Iterable[Retry], pace: float) -> Compiled | None:
+    """The kernel in fewer thread blocks on an SM, where it is predicted to be as fast, and is neither lean
+    nor spills: the first whose threads keep masks and offsets, or else the first."""
+    first: Compiled | None = None
+    for retry in retries:
+        found = tried(retry, CLOSELY * pace) if retry.what.endswith(ON_AN_SM) else None
+        if found and not found.said and not found.made.program.lean:
+            if not keeps_little(found.made):
+                return found
+            first = first or found
+    return first
+
+
+def _as_before(built: Compiled, remedy: Remedy, retries: Iterable[Retry]) -> Compiled | None:
+    """The kernel made as another one that did not spill; None where it is not built without warnings."""
+    if remedy.what:
+        retry = next((one for one in retries if one.what == remedy.what), None)
+        try:
+            other = retry and retry.make(retry.slowest)
+        except TwillError:
+            return None
+        if retry is None or other is None:
+            return None
+        built = Compiled(other, ("not built",), (retry.why,), what=retry.what)
+    program, moving = (
+        built.made.program,
+        [i for i, one in enumerate(built.made.program.groups) if one.only_moves],
+    )
+    if len(program.groups) != len(remedy.registers):
+        return None
+    changes = (*built.changes, *([LEAN] if remedy.lean and not program.lean else []))
+    granted = tuple(map(_granting, program.groups, remedy.registers))
+    loading = max((remedy.registers[i] for i in moving), default=0)
+    regranted = replace(program, groups=granted)
+    other = lean(regranted) if remedy.lean and not program.lean else regranted
+    built = replace(
+        built, changes=changes, loading=registers_in_words(loading) if granted != program.groups else ""
+    )
+    found = printed(built, other) or (
+        compiled(built.made, built.changes, built.what) if remedy.what else None
+    )
+    return found if found and not found.said else None
+
+
+def _granting(group: WarpProgram, registers: int) -> WarpProgram:
+    return group if group.registers == registers else replace(group, registers=registers)
