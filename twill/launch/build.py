@@ -215,6 +215,12 @@ def unbuilt(said: Sequence[str]) -> bool:
     return any(one.endswith(TOO_FEW) for one in said)
 
 
+def short_of_registers(said: Sequence[str]) -> bool:
+    """Whether one of `warnings` is for want of registers: spills, and MMAs serialized for that. ptxas
+    serializes others for the instructions between them, which no number of registers changes."""
+    return unbuilt(said) or any(search(r"^\d+ bytes of registers|insufficient register", one) for one in said)
+
+
 def severity(said: Sequence[str]) -> tuple[int, int]:
     """How bad `warnings` are: those of other than spills, then bytes that are spilled."""
     spilled = [search(r"^(\d+) bytes of registers are spilled", one) for one in said]
