@@ -23,7 +23,9 @@ from twill.launch.folders import LIBRARY, LOG, MANIFEST, SOURCE, cache_folder, s
 from twill.launch.manifest import read
 
 RUNTIME = Path(__file__).parents[1] / "targets" / "runtime"
-DEVICE_FLAGS = ("-std=c++17", "-O3", "-lineinfo", "-Xptxas", "-v")
+DEVICE_FLAGS = ("-std=c++17", "-O3", "-lineinfo", "-split-compile=0", "-Xptxas", "-v")
+"""The forms of a kernel in one file, as with and without TMA, are compiled at the same time, to the same
+code."""
 FLAGS = (*DEVICE_FLAGS, "-Xcompiler", "-fPIC", "-shared")
 ARCHITECTURES = ("sm90", "sm100")
 """What can be generated and built."""

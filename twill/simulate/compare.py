@@ -281,6 +281,8 @@ def _reference(program: Program) -> Function:
 
 
 def _compared(name: str, expected: Memory, found: Memory, untouched: Memory) -> Compared:
+    if name not in expected.written | found.written:
+        return Compared(name, 0.0, False, expected.types[name], 0)
     touched = expected.made[name] | found.made[name]
     whole = [memory.parts(name, touched) for memory in (expected, found, untouched)]
     if all(np.array_equal(whole[0], array) for array in whole[1:]):

@@ -33,7 +33,7 @@ EXPONENT = 127
 """Of a scale factor that is 1 (e8m0)."""
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=2048)
 def _random(seed: int, argument: str, chunk: int, type: str, exact: bool) -> Array:
     """What lies in a part of an argument's memory before a kernel runs; several runs begin with the same."""
     random = np.random.default_rng((seed, crc32(argument.encode()), chunk))
@@ -142,6 +142,10 @@ class Memory:
     made: dict[str, set[int]] = field(default_factory=lambda: defaultdict[str, set[int]](set))
     """The parts of each array that are made: a program may touch few of what lies between its first element
     and its last."""
+    room: dict[str, Array] = field(default_factory=dict[str, Array])
+    """What the arrays are the first parts of."""
+    written: set[str] = field(default_factory=set[str])
+    """Arguments whose memory is written to."""
     addresses: frozenset[str] = frozenset()
     """Arguments whose memory holds addresses: no two of its numbers are the same."""
     fills: Mapping[str, Fill] = field(default_factory=dict[str, Fill])
@@ -184,10 +188,12 @@ class Memory:
         have = self.arrays.get(argument, np.zeros(0, dtype(self.types[argument])))
         if len(have) >= size:
             return have
-        last = -(-max(size, len(have) * 5 // 4) // _CHUNK)
-        grown = self.arrays[argument] = np.zeros(last * _CHUNK, have.dtype)
-        for chunk in self.made[argument]:
-            grown[_span(chunk)] = have[_span(chunk)]
+        last = -(-max(size, len(have) * 5 // 4) // _CHUNK) * _CHUNK
+        if last > len(self.room.get(argument, ())):
+            room = self.room[argument] = np.zeros(2 * last, have.dtype)
+            for chunk in self.made[argument]:
+                room[_span(chunk)] = have[_span(chunk)]
+        grown = self.arrays[argument] = self.room[argument][:last]
         return grown
 
     def _make(self, argument: str, chunks: Iterable[int]) -> None:
@@ -266,6 +272,7 @@ class Memory:
         valid = np.broadcast_to(True if mask is None else mask, flat.shape)
         if not valid.any():
             return
+        self.written.add(pointers.argument)
         own = self.types[pointers.argument]
         seen_as = pointers.seen_as or own
         new = rounded(np.broadcast_to(values, flat.shape)[valid], seen_as)
