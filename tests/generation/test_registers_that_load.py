@@ -35,6 +35,29 @@ def test_far_more_registers_help_where_some_more_do_not(monkeypatch: pytest.Monk
     assert loading(found.made) >= before + 4 * step
 
 
+@pytest.mark.parametrize(
+    ("warning", "runs"),
+    [
+        (SPILLED[0], 1),
+        ("(C7512) MMAs are serialized due to insufficient register resources for the function", 1),
+        ("(C7514) MMAs are serialized due to non wgmma instructions", 0),
+    ],
+)
+def test_no_more_registers_are_tried_where_they_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, warning: str, runs: int
+) -> None:
+    """With two steps more: threads that load TMA's tiles have the fewest. Not where ptxas has enough."""
+    made, tried = generate(GEMM, GenerateOptions(time_limit=20, check=False)), list[Generated]()
+
+    def said(one: Generated) -> tuple[str, ...]:
+        tried.append(one)
+        return (warning,)
+
+    monkeypatch.setattr("twill.generation.builds.spills._warnings", said)
+    assert least_spilled(Compiled(made, (warning,))).made is made
+    assert len(tried) == runs
+
+
 @pytest.fixture(scope="module")
 def paged() -> Generated:
     """Threads of a group that loads copy its tiles; with a kept schedule, whatever the machine is doing."""

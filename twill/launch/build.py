@@ -23,7 +23,9 @@ from twill.launch.folders import LIBRARY, LOG, MANIFEST, SOURCE, cache_folder, s
 from twill.launch.manifest import read
 
 RUNTIME = Path(__file__).parents[1] / "targets" / "runtime"
-DEVICE_FLAGS = ("-std=c++17", "-O3", "-lineinfo", "-Xptxas", "-v")
+DEVICE_FLAGS = ("-std=c++17", "-O3", "-lineinfo", "-split-compile=0", "-Xptxas", "-v")
+"""The forms of a kernel in one file, as with and without TMA, are compiled at the same time, to the same
+code."""
 FLAGS = (*DEVICE_FLAGS, "-Xcompiler", "-fPIC", "-shared")
 ARCHITECTURES = ("sm90", "sm100")
 """What can be generated and built."""
@@ -213,6 +215,12 @@ def registers_used(folder: Path) -> int:
 def unbuilt(said: Sequence[str]) -> bool:
     """Whether `warnings` are those of a kernel that ptxas does not build."""
     return any(one.endswith(TOO_FEW) for one in said)
+
+
+def short_of_registers(said: Sequence[str]) -> bool:
+    """Whether one of `warnings` is for want of registers: spills, and MMAs serialized for that. ptxas
+    serializes others for the instructions between them, which no number of registers changes."""
+    return unbuilt(said) or any(search(r"^\d+ bytes of registers|insufficient register", one) for one in said)
 
 
 def severity(said: Sequence[str]) -> tuple[int, int]:

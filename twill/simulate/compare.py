@@ -17,7 +17,7 @@ from twill.ir.program import Program
 from twill.ops.table import lookup, role
 from twill.ops.values import Array, Operand, Pointers, dtype, element, known
 from twill.simulate.execute import run
-from twill.simulate.global_memory import Memory
+from twill.simulate.global_memory import Memory, places
 from twill.simulate.index_arrays import Fills, fills
 from twill.simulate.interpret import Meter, interpret
 from twill.simulate.number_kinds import kinds
@@ -211,11 +211,11 @@ def collide(program: Program, numbers: Mapping[str, float], grid: Mapping[str, i
         _, untouched = arguments(reference, numbers, 0, contents)
         untouched.types |= found.types
         for name in found.types:
-            size = len(found.arrays.get(name, ()))
-            one, before = (memory.array(name, size)[:size] for memory in (found, untouched))
-            written.setdefault(name, []).append(np.flatnonzero(one != before))
-    places = (np.concatenate(parts) for parts in written.values())
-    return any(len(np.unique(found)) < len(found) for found in places)
+            touched = found.made[name]
+            one, before = (memory.parts(name, touched) for memory in (found, untouched))
+            written.setdefault(name, []).append(places(np.flatnonzero(one != before), touched))
+    every = (np.concatenate(parts) for parts in written.values())
+    return any(len(np.unique(found)) < len(found) for found in every)
 
 
 ORDERS = 3
@@ -281,8 +281,10 @@ def _reference(program: Program) -> Function:
 
 
 def _compared(name: str, expected: Memory, found: Memory, untouched: Memory) -> Compared:
-    size = max(len(memory.arrays.get(name, ())) for memory in (expected, found))
-    whole = [memory.array(name, size)[:size] for memory in (expected, found, untouched)]  # they grow ahead
+    if name not in expected.written | found.written:
+        return Compared(name, 0.0, False, expected.types[name], 0)
+    touched = expected.made[name] | found.made[name]
+    whole = [memory.parts(name, touched) for memory in (expected, found, untouched)]
     if all(np.array_equal(whole[0], array) for array in whole[1:]):
         return Compared(name, 0.0, False, expected.types[name], 0)
     return compared(name, expected.types[name], *whole)

@@ -1,11 +1,12 @@
 """Global memory behind a kernel's pointers.
 
-Every argument has memory that grows where it is touched, filled with random numbers that follow from the seed
-and the place alone, so that two runs see the same. Out-of-bounds parts of a tile read as zero and are not
-written, as by TMA.
+Every argument has memory of which those parts are made that are touched, filled with random numbers that
+follow from the seed and the place alone, so that two runs see the same. Out-of-bounds parts of a tile read as
+zero and are not written, as by TMA.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -21,6 +22,8 @@ _ALIGNMENT = 16
 """Of addresses in memory, bytes."""
 MOST = 1 << 28
 """Elements of an array at most: a gigabyte of float32."""
+CLOSE = 4
+"""Parts of an array, one behind the other, that are made together."""
 
 
 Kind: TypeAlias = Literal["scales", "codes", "floats"]
@@ -30,7 +33,7 @@ EXPONENT = 127
 """Of a scale factor that is 1 (e8m0)."""
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=2048)
 def _random(seed: int, argument: str, chunk: int, type: str, exact: bool) -> Array:
     """What lies in a part of an argument's memory before a kernel runs; several runs begin with the same."""
     random = np.random.default_rng((seed, crc32(argument.encode()), chunk))
@@ -82,6 +85,24 @@ def last_of(argument: str, offsets: Array) -> int:
     return most
 
 
+def _chunks(offsets: Array) -> Iterable[int]:
+    """The parts of an array that have some elements, and few others."""
+    first, last = int(offsets.min()) // _CHUNK, int(offsets.max()) // _CHUNK
+    if last - first < CLOSE:
+        return range(first, last + 1)
+    return map(int, np.unique(offsets // _CHUNK))
+
+
+def places(within: Array, chunks: Iterable[int]) -> Array:
+    """Where elements lie in an array, from their places in some of its parts (`Memory.parts`)."""
+    firsts = _CHUNK * np.asarray(sorted(chunks), np.int64)
+    return firsts[within // _CHUNK] + within % _CHUNK
+
+
+def _span(chunk: int) -> slice:
+    return slice(chunk * _CHUNK, (chunk + 1) * _CHUNK)
+
+
 def _bytes(name: str) -> int:
     """That an element takes in memory."""
     return _stored(np.zeros(1, dtype(name)), name).itemsize
@@ -117,6 +138,14 @@ class Memory:
     """Element type of each argument's memory."""
     seed: int = 0
     arrays: dict[str, Array] = field(default_factory=dict[str, Array])
+    """As far as they are touched; zeros in the parts between that are not."""
+    made: dict[str, set[int]] = field(default_factory=lambda: defaultdict[str, set[int]](set))
+    """The parts of each array that are made: a program may touch few of what lies between its first element
+    and its last."""
+    room: dict[str, Array] = field(default_factory=dict[str, Array])
+    """What the arrays are the first parts of."""
+    written: set[str] = field(default_factory=set[str])
+    """Arguments whose memory is written to."""
     addresses: frozenset[str] = frozenset()
     """Arguments whose memory holds addresses: no two of its numbers are the same."""
     fills: Mapping[str, Fill] = field(default_factory=dict[str, Fill])
@@ -135,18 +164,45 @@ class Memory:
         return Pointers(name, np.asarray(0, np.int64))
 
     def array(self, argument: str, size: int) -> Array:
-        """The memory of an argument, at least `size` elements of it."""
-        have = self.arrays.get(argument, np.zeros(0, dtype(self.types[argument])))
-        if len(have) < size:
-            last = -(-max(size, len(have) * 5 // 4) // _CHUNK)
-            more = (self._fresh(argument, chunk) for chunk in range(len(have) // _CHUNK, last))
-            have = self.arrays[argument] = np.concatenate([have, *more])
+        """The memory of an argument, at least `size` elements of it, with all of its parts."""
+        have = self._grown(argument, size)
+        self._make(argument, range(len(have) // _CHUNK))
         return have
 
     def reaching(self, argument: str, offsets: Array) -> Array:
         """The memory of an argument, with all of these elements. Raises TwillError for one before its
         beginning or too far behind it."""
-        return self.array(argument, last_of(argument, offsets) + 1)
+        have = self._grown(argument, last_of(argument, offsets) + 1)
+        self._make(argument, _chunks(offsets))
+        return have
+
+    def parts(self, argument: str, chunks: Iterable[int]) -> Array:
+        """These parts of the memory of an argument, one behind the other."""
+        wanted = sorted(chunks)
+        have = self._grown(argument, (wanted[-1] + 1) * _CHUNK if wanted else 0)
+        self._make(argument, wanted)
+        return np.concatenate([have[:0], *(have[_span(chunk)] for chunk in wanted)])
+
+    def _grown(self, argument: str, size: int) -> Array:
+        """With room for at least `size` elements."""
+        have = self.arrays.get(argument, np.zeros(0, dtype(self.types[argument])))
+        if len(have) >= size:
+            return have
+        last = -(-max(size, len(have) * 5 // 4) // _CHUNK) * _CHUNK
+        if last > len(self.room.get(argument, ())):
+            room = self.room[argument] = np.zeros(2 * last, have.dtype)
+            for chunk in self.made[argument]:
+                room[_span(chunk)] = have[_span(chunk)]
+        grown = self.arrays[argument] = self.room[argument][:last]
+        return grown
+
+    def _make(self, argument: str, chunks: Iterable[int]) -> None:
+        """Fill parts of the memory of an argument that are not made yet."""
+        made, have = self.made[argument], self.arrays.get(argument)
+        for chunk in chunks:
+            if have is not None and chunk not in made:
+                have[_span(chunk)] = self._fresh(argument, chunk)
+                made.add(chunk)
 
     def elements(self, argument: str, offsets: Array) -> Array:
         """What lies at these places. Raises what `reaching` raises."""
@@ -216,6 +272,7 @@ class Memory:
         valid = np.broadcast_to(True if mask is None else mask, flat.shape)
         if not valid.any():
             return
+        self.written.add(pointers.argument)
         own = self.types[pointers.argument]
         seen_as = pointers.seen_as or own
         new = rounded(np.broadcast_to(values, flat.shape)[valid], seen_as)
