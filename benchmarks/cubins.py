@@ -84,21 +84,24 @@ class Binary:
 
 
 class TensorMap:
-    """A CUtensorMap of matrices in rows, swizzled by 128 bytes as Triton reads tiles that are so wide: a box
-    has a block's extents, of the last 128 bytes (cuda.h, cuTensorMapEncodeTiled). A block of fewer rows than
-    the swizzle has is not swizzled, and is one box.
+    """A CUtensorMap of matrices in rows, swizzled by 128 bytes, or by as many as a block's rows have, as
+    Triton reads tiles that are so wide: a box has a block's extents, of the last no more than 128 bytes
+    (cuda.h, cuTensorMapEncodeTiled). A block of fewer rows than the swizzle has is not swizzled, and is
+    one box.
     """
 
     BYTES, ALIGNED = 128, 64
     SWIZZLED, ROWS = 128, 8
-    """Bytes of a row of the swizzle, and its rows."""
+    """Bytes of a row of the widest swizzle, and its rows."""
     TYPES: ClassVar = {"float16": 6, "float32": 7, "bfloat16": 9, "float8_e4m3fn": 0, "uint8": 0}
     """CUtensorMapDataType; 8-bit floats as bytes."""
-    SWIZZLE_NONE, SWIZZLE_128B, L2_128B = 0, 3, 2
+    SWIZZLE_NONE, L2_128B = 0, 2
+    SWIZZLES: ClassVar = {32: 1, 64: 2, 128: 3}
+    """CUtensorMapSwizzle, by bytes of a row."""
 
     def __init__(self, matrix: Any, block: Sequence[int]) -> None:
         size = matrix.element_size()
-        assert block[-1] * size >= self.SWIZZLED, "a narrower block has another swizzle"
+        width = min(block[-1] * size, self.SWIZZLED)
         self.room = (ctypes.c_byte * (self.BYTES + self.ALIGNED))()
         self.address = -(-ctypes.addressof(self.room) // self.ALIGNED) * self.ALIGNED
         rank = matrix.dim()
@@ -111,10 +114,10 @@ class TensorMap:
             ctypes.c_void_p(matrix.data_ptr()),
             (ctypes.c_uint64 * rank)(*reversed(matrix.shape)),
             (ctypes.c_uint64 * (rank - 1))(*strides),
-            (ctypes.c_uint32 * rank)(self.SWIZZLED // size if swizzled else block[-1], *reversed(block[:-1])),
+            (ctypes.c_uint32 * rank)(width // size if swizzled else block[-1], *reversed(block[:-1])),
             (ctypes.c_uint32 * rank)(*[1] * rank),
             0,
-            self.SWIZZLE_128B if swizzled else self.SWIZZLE_NONE,
+            self.SWIZZLES[width] if swizzled else self.SWIZZLE_NONE,
             self.L2_128B,
             0,
         )

@@ -261,8 +261,8 @@ CASES: Mapping[str, Sequence[Case]] = {
     "tut06_bwd_noncausal": (backward(4, 16, 2048, 64), ragged(backward(1, 2, 384, 64))),
     "tut06_causal_d64": (forward(4, 32, 4096, 64, 64), ragged(forward(1, 2, 320, 64, 64))),
     "tut06_fp8_d64_causal": (
-        within(forward(4, 32, 4096, 64, 128, "f8"), 2e-2),
-        ragged(within(forward(1, 1, 384, 64, 128, "f8"), 2e-2)),
+        within(forward(4, 32, 4096, 64, 128, "float8_e5m2"), 2e-2),
+        ragged(within(forward(1, 1, 384, 64, 128, "float8_e5m2"), 2e-2)),
     ),
     "tut06_full_d256": (forward(2, 16, 4096, 256), ragged(forward(1, 2, 384, 256))),
     "vllm_prefill_f32": (prefilled(LENGTHS, 32, 64, "f32"), ragged(prefilled(SHORT, 32, 64, "f32"))),

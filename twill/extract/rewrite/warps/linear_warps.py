@@ -25,6 +25,8 @@ from twill.ops.table import role
 _VIEWS: tuple[Role, ...] = ("reshape", "transpose", "broadcast", "unpack", "split", "join")
 Vector = tuple[int, ...]
 """By dimension, how far an element moves: a power of two in one of them, or nowhere."""
+Beside = Mapping[Encoding, Sequence[tuple["_View", bool]]]
+"""By layout, the views of or from tiles of it; whether of."""
 
 
 class _View(NamedTuple):
@@ -75,28 +77,22 @@ def spread(module: Module, bits: Iterable[int]) -> Module:
 
 def _spread(module: Module, bit: int) -> Mapping[Linear, Vector]:
     """By layout, the register that a bit of the warp's number takes the place of."""
-    tiles, views = _tiles(module), list(_views(module))
-    beside = defaultdict[Encoding, list[tuple[_View, bool]]](list)
-    for view in views:
-        assert view.source.encoding is not None
-        assert view.result.encoding is not None
-        beside[view.source.encoding].append((view, True))
-        beside[view.result.encoding].append((view, False))
+    tiles, beside = tiles_of(module), views_beside(module)
     found, seen = dict[Linear, Vector](), set[Encoding]()
     for layout in sorted(filter(_of(bit), tiles), key=lambda one: -max(map(prod, tiles[one]))):
         if layout in seen:
             continue
-        related = _related(layout, beside)
+        related = related_by(layout, beside)
         seen |= related
         for begin, vector in _begins(layout, related, tiles, bit):
-            made = _followed(begin, vector, beside)
+            made = followed(begin, vector, beside)
             if made is not None and _possible(made, tiles, bit):
                 found |= {one: at for one, at in made.items() if isinstance(one, Linear) and any(at)}
                 break
     return found
 
 
-def _tiles(module: Module) -> Mapping[Encoding, set[Vector]]:
+def tiles_of(module: Module) -> Mapping[Encoding, set[Vector]]:
     """The shapes of the tiles in each layout."""
     found = defaultdict[Encoding, set[Vector]](set)
     for function in module.functions:
@@ -105,6 +101,16 @@ def _tiles(module: Module) -> Mapping[Encoding, set[Vector]]:
                 if isinstance(value.type, Tensor) and value.type.encoding is not None:
                     found[value.type.encoding].add(value.type.shape)
     return found
+
+
+def views_beside(module: Module) -> Beside:
+    beside = defaultdict[Encoding, list[tuple[_View, bool]]](list)
+    for view in _views(module):
+        assert view.source.encoding is not None
+        assert view.result.encoding is not None
+        beside[view.source.encoding].append((view, True))
+        beside[view.result.encoding].append((view, False))
+    return beside
 
 
 def _views(module: Module) -> Iterator[_View]:
@@ -126,9 +132,8 @@ def _of(bit: int):
     return copies
 
 
-def _related(
-    layout: Encoding, beside: Mapping[Encoding, Sequence[tuple[_View, bool]]]
-) -> frozenset[Encoding]:
+def related_by(layout: Encoding, beside: Beside) -> frozenset[Encoding]:
+    """The layout and all that views relate to it."""
     found, waiting = {layout}, [layout]
     while waiting:
         for view, forward in beside.get(waiting.pop(), ()):
@@ -162,9 +167,7 @@ def _held(layout: Encoding, tiles: Mapping[Encoding, set[Vector]], bit: int) -> 
     return vectors.pop() if len(vectors) == 1 else None
 
 
-def _followed(
-    begin: Encoding, vector: Vector, beside: Mapping[Encoding, Sequence[tuple[_View, bool]]]
-) -> Mapping[Encoding, Vector] | None:
+def followed(begin: Encoding, vector: Vector, beside: Beside) -> Mapping[Encoding, Vector] | None:
     """The same bit in all related layouts; None where they contradict each other."""
     found, waiting = {begin: vector}, [begin]
     while waiting:

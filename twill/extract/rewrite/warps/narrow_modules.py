@@ -11,6 +11,7 @@ from re import finditer
 
 from twill.extract.rewrite.text.edits import Edit, edited
 from twill.extract.rewrite.text.layout_lines import alias_line, replaced
+from twill.extract.rewrite.warps.blocked_warps import dimensions, with_warps
 from twill.extract.rewrite.warps.linear_warps import spread
 from twill.ir.distribution import bases, distribution, root
 from twill.ir.loop import Blocked, DotOperand, Encoding, Linear, Module, NvidiaMma, Op, Tensor
@@ -37,12 +38,13 @@ def widened(module: Module, warps: int = WARPS) -> Module:
 def _edits(module: Module, factor: int) -> Iterator[Edit]:
     for found in finditer(ATTRIBUTE, module.text):
         yield Edit(found.start(1), found.end(1), str(factor * module.num_warps))
+    along = dimensions(module, factor)
     for name, encoding in module.encodings.items():
         begin, end = alias_line(module, name)
         line = module.text[begin:end]
         match encoding:
-            case Blocked(warps_per_cta=warps, order=order):
-                made = tuple(n * factor if d == order[-1] else n for d, n in enumerate(warps))
+            case Blocked(warps_per_cta=warps):
+                made = with_warps(encoding, along[encoding], factor).warps_per_cta
                 yield Edit(begin, end, replaced(line, "warpsPerCTA", warps, made))
             case NvidiaMma():
                 yield Edit(begin, end, shared_by(module, line, encoding, _spread(module, encoding, factor)))
