@@ -2609,6 +2609,21 @@ def wandering(a, b, c, N, steps, DIM: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def tolled(a, b, c, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """c = a @ b and two numbers that the loop counts, one of which follows from the other."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    acc = tl.zeros([64, DIM], tl.float32)
+    count, tolls = 0, 0
+    for i in range(0, N, BLOCK):
+        x = tl.load(a + row[:, None] * N + (i + tl.arange(0, BLOCK))[None, :])
+        y = tl.load(b + (i + tl.arange(0, BLOCK))[:, None] * DIM + d[None, :])
+        acc = tl.dot(x, y, acc)
+        count += 1 + i // BLOCK
+        tolls = tl.where(count % 3 == 0, tolls + count, tolls)
+    tl.store(c + row[:, None] * DIM + d[None, :], acc + count.to(tl.float32) - 8 * tolls.to(tl.float32))
+
+
+@triton.jit
 def streams(
     x, weights, b, c, M, row, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr, PARTS: tl.constexpr, N: tl.constexpr
 ):  # fmt: skip
@@ -3752,6 +3767,9 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "M": "i32:16", "N": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64,
         "BLOCK_K": 64, "num_warps": 4,
     },
+    "tolled": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64, "num_warps": 4,
+    },
     "distilled": {
         **dict.fromkeys("abw", "*fp16:16"), "c": "*fp32:16", "K": "i32:16", "BLOCK_M": 64, "BLOCK": 64, "BLOCK_K": 32,
         "num_warps": 4,
@@ -4243,6 +4261,7 @@ VARIANTS = {
     "promoted": ("promoted", {}),
     "circling": ("circling", {}),
     "distilled": ("distilled", {}),
+    "tolled": ("tolled", {}),
     "wandering": ("wandering", {}),
     "streams": ("streams", {}),
     "leftover": ("leftover", {}),

@@ -9,6 +9,7 @@ from functools import partial
 from twill.extract.rewrite.carried.carried_layouts import carried_as_added
 from twill.extract.rewrite.carried.carried_transposes import carried_as_computed
 from twill.extract.rewrite.carried.computed_ahead import computed_in_place
+from twill.extract.rewrite.carried.counted_apart import counted_apart
 from twill.extract.rewrite.carried.guarded_prefetches import prepared_in_place
 from twill.extract.rewrite.carried.induction import from_iteration
 from twill.extract.rewrite.carried.own_numbers import own_numbers
@@ -103,6 +104,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         computed_in_place,
         pointer_offsets,
         from_iteration,
+        counted_apart,
         loaded_in_place,
         without_tensor_copies,
         # loads
