@@ -205,6 +205,7 @@ def test_whole_tiles_are_not_generated_where_they_are_refuted(monkeypatch: pytes
     assert [one.subtile for one in (made, *made.others)] == [2]
     assert made.program.notes[-1] == "none of whole tiles"
     assert len(made.searched) == 1, "what was searched is taken"
+    assert generate(GEMM, replace(OPTIONS, whole_tiles=True)).subtile == 1, "known from another search"
     alone[0] = False
     assert generate(GEMM, OPTIONS).subtile == 1
 

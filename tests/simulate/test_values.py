@@ -166,12 +166,26 @@ def test_unknown_arguments_are_refused() -> None:
 
 
 def test_arrays_that_have_grown_differently_are_compared() -> None:
-    memories = [Memory({"c": "f16"}) for _ in range(3)]
+    memories = [Memory({"c": "f16"}, written={"c"}) for _ in range(3)]
     for memory, size in zip(memories, (13_959_168, 13_107_200, 1), strict=True):
         memory.array("c", size)
     assert _compared("c", *memories).error == 0.0
     memories[0].arrays["c"][13_500_000] += 1.0
     assert 0.0 < _compared("c", *memories).error < float("inf")
+
+
+def test_only_what_is_touched_of_an_array_is_made() -> None:
+    """Two elements far apart, of which one is written; the same numbers as where all are made."""
+    places, types = np.array([7, 9_000_000]), {"c": "f16"}
+    sparse, whole, untouched = Memory(types), Memory(types), Memory(types)
+    assert sparse.elements("c", places).tolist() == whole.array("c", 9_000_001)[places].tolist()
+    assert len(sparse.made["c"]) == 2
+    assert not _compared("c", sparse, whole, untouched).changed
+    sparse.write(Pointers("c", np.asarray(0)), places[1:], np.array([5.0]), None)
+    found = _compared("c", sparse, whole, untouched)
+    assert found.changed
+    assert found.error > 0.0
+    assert len(untouched.made["c"]) > 2, "as many as the array that has all"
 
 
 def test_constants_are_made_once_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +208,7 @@ def test_constants_are_made_once_in_a_run(monkeypatch: pytest.MonkeyPatch) -> No
 def test_elements_that_no_run_has_written_do_not_count() -> None:
     """Ten wrong numbers are wrong in a large array, too."""
     size = 100_000
-    memories = [Memory({"c": "f32"}) for _ in range(3)]
+    memories = [Memory({"c": "f32"}, written={"c"}) for _ in range(3)]
     for memory in memories[:2]:
         memory.array("c", size)[:10] = 1e-3
     memories[1].arrays["c"][:5] = 2e-3

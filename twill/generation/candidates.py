@@ -76,7 +76,8 @@ def candidates(
 def _as_written(inputs: Inputs, session: Session) -> tuple[Generated, ...]:
     """The kernel with whole tiles, and before it that with sub-tiles where its loops are faster so."""
     decided = inputs.subtile is not None or inputs.pins is not None
-    if not decided and (alone := _sub_tiles_alone(inputs, session)):
+    open_form = not decided and not session.options.whole_tiles
+    if open_form and (alone := _sub_tiles_alone(inputs, session)):
         return alone
     try:
         whole = lowered(replace(inputs, subtile=inputs.subtile or 1), session)

@@ -16,7 +16,7 @@ from time import monotonic
 from twill.diagnostics import DefectError, TwillError
 from twill.generation.candidates import candidates
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, warned
-from twill.generation.known.given import INSTEAD, GivenScheduleError, given, proven, replacing
+from twill.generation.known.given import GivenScheduleError, free, given, proven, replacing
 from twill.generation.searches import Solve, solved
 from twill.inputs import Inputs
 from twill.ir.checked import Checked
@@ -49,7 +49,7 @@ def generate(
     options = options or GenerateOptions()
     if options.schedules and not options.keep_schedules:
         made = partial(generate, inputs, on_progress=on_progress, check=check, solve=solve, slowest=slowest)
-        return _as_given_or_searched(made, options, searched)
+        return _as_given_or_searched(made, inputs, options, searched)
     try:
         forms = candidates(inputs, options, on_progress, searched, solve, slowest)
     except DefectError as wrong:
@@ -61,7 +61,7 @@ def generate(
 
 
 def _as_given_or_searched(
-    made: Callable[..., Generated], options: GenerateOptions, searched: Sequence[Result]
+    made: Callable[..., Generated], inputs: Inputs, options: GenerateOptions, searched: Sequence[Result]
 ) -> Generated:
     """The kernel with the given schedules, or, where there is none, with others."""
     try:
@@ -71,9 +71,8 @@ def _as_given_or_searched(
     except TwillError as refused:
         wrong = refused
     kept = given(options.schedules)
-    free = replace(options, schedules=(), time_limit=min(options.time_limit, INSTEAD))
     try:
-        other = made(options=free, searched=(*searched, *proven(kept)))
+        other = made(options=free(options, inputs, kept), searched=(*searched, *proven(kept)))
     except TwillError:
         raise wrong from None
     why = f"{wrong.message}; please report this" if isinstance(wrong, DefectError) else wrong.message

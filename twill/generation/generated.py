@@ -39,6 +39,8 @@ class GenerateOptions:
     """The most iterations in flight of the schedules that are searched; None as in `twill.ir.search`."""
     proofs: bool = True
     """Whether searches go on below an answer only to prove it the best (`twill.ir.search.Options.proofs`)."""
+    whole_tiles: bool = False
+    """Whole tiles are known to be as fast as sub-tiles, from the search for schedules that are replaced."""
     dump: bool = False
     """Keep the draft after each pass of lowering."""
 

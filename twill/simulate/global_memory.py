@@ -24,6 +24,9 @@ MOST = 1 << 28
 """Elements of an array at most: a gigabyte of float32."""
 CLOSE = 4
 """Parts of an array, one behind the other, that are made together."""
+ROOM = 4
+"""How many times as much memory is taken as an array needs, so that it may grow: pages that are not touched
+cost nothing."""
 
 
 Kind: TypeAlias = Literal["scales", "codes", "floats"]
@@ -190,7 +193,7 @@ class Memory:
             return have
         last = -(-max(size, len(have) * 5 // 4) // _CHUNK) * _CHUNK
         if last > len(self.room.get(argument, ())):
-            room = self.room[argument] = np.zeros(2 * last, have.dtype)
+            room = self.room[argument] = np.zeros(ROOM * last, have.dtype)
             for chunk in self.made[argument]:
                 room[_span(chunk)] = have[_span(chunk)]
         grown = self.arrays[argument] = self.room[argument][:last]

@@ -25,7 +25,7 @@ from twill.generation.generated import (
     source,
     warned,
 )
-from twill.generation.known.given import INSTEAD, given, proven, replacing
+from twill.generation.known.given import free, given, proven, replacing
 from twill.generation.searches import Solve
 from twill.inputs import Inputs
 from twill.ir.loop import Tensor
@@ -252,12 +252,12 @@ def _replacing(
     warning: str,
 ) -> Iterator[Retry]:
     """What is tried without given schedules: first the kernel that there is then."""
-    kept, limit = given(options.schedules), min(options.time_limit, INSTEAD)
-    free = replace(options, schedules=(), time_limit=limit)
+    kept = given(options.schedules)
+    wanted = free(options, inputs, kept)
     made = replace(made, searched=(*made.searched, *proven(kept)))
-    making = _maker(free, made.searched, on_progress, solve)
+    making = _maker(wanted, made.searched, on_progress, solve)
     first = Retry(OTHERS, "scheduled anew", making(inputs), SLOWER * before)
-    for one in (first, *retries(inputs, free, made, before, on_progress, solve, far_too_much)):
+    for one in (first, *retries(inputs, wanted, made, before, on_progress, solve, far_too_much)):
         yield replace(one, make=partial(_replaced, one, kept, warning), replaces=True)
 
 
