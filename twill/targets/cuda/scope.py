@@ -153,6 +153,10 @@ class Scope:
     """Of the statements before it."""
     received: set[int] = field(default_factory=set[int])
     """What comes in a slot, by value id: the statement does not have what it was computed from."""
+    in_branches: Mapping[tuple[int, int], Sequence[Op]] = field(
+        default_factory=dict[tuple[int, int], "Sequence[Op]"]
+    )
+    """Loads that a branch of an `if` begins with, by the index of that and the number of the region."""
 
     def bind(self, reads: Iterable[Read], ops: Iterable[Op] = ()) -> None:
         """Where the operations find what they read."""
