@@ -107,6 +107,8 @@ class Emitter:
     """That part is the steady state of a loop."""
     float_pairs: bool = False
     """One instruction computes two float32 elements."""
+    fenced_later: bool = False
+    """A fence comes between the wait for a slot that is printed and the MMAs that read it."""
     halves: ScratchHalves = field(default_factory=ScratchHalves)
     """Of the statements that are printed."""
     gathered: Mapping[Slot, str] = field(default_factory=dict[Slot, str])

@@ -72,6 +72,7 @@ from twill.targets.cuda.loops.barriers import (
     barrier_wait,
     consumer_release,
     consumer_wait,
+    fenced_later,
     tensor_memory_sync,
 )
 from twill.targets.cuda.loops.exchanged_tiles import iterations
@@ -138,9 +139,10 @@ def _awaiting_together(emitter: Emitter, statements: Sequence[Statement]) -> lis
         own = {one: word for one, word in words.items() if position in one.statements}
         lines += [f"uint32_t {word} = 0;" for one, word in own.items() if position == one.statements[0]]
         emitter.gathered = {one.slot: word for one, word in own.items()}
+        emitter.fenced_later = fenced_later(emitter, statements[position:])
         lines += _one(emitter, statement)
         lines += [f"await_reads({word});" for one, word in own.items() if position == one.statements[-1]]
-    emitter.gathered = {}
+    emitter.gathered, emitter.fenced_later = {}, False
     return lines
 
 
