@@ -141,8 +141,13 @@ def _convert_by_elements(scope: Scope, op: Op, source: Tensor, result: Tensor, f
     scope.lines.append(
         f"    {guard(once(fragment))}{plain(source, room.address, one)} = {as_stored(source, form, one)};"
     )
-    scope.lines += [room.barrier, *([] if value.id in scope.targets else [declaration(result, name)])]
-    scope.lines += written(result, name, lambda one: number(result, plain(result, room.address, one)))
+    reading = written(result, name, lambda one: number(result, plain(result, room.address, one)))
+    if scope.read_late is not None and value.id in scope.targets:
+        scope.halves.forget()
+        scope.read_late += reading
+    else:
+        scope.lines += [room.barrier, *([] if value.id in scope.targets else [declaration(result, name)])]
+        scope.lines += reading
     scope.values[value.id] = held(name, result)
 
 
