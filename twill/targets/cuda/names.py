@@ -94,7 +94,7 @@ K_MAJOR LaunchMemory MN_MAJOR Major MapUse Mask
 NamedBarrier Nearby NoElements beside
 OperandType
 ScaleType SumType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter Whole absolute advanced
-allow_shared_memory await_reads bitcast both both_bytes bulk_load
+allow_shared_memory await_reads bitcast both both_bytes bulk_load byte_of_word ByteOfWord
 choose clamp_magnitude clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros
 cp_async cp_async_arrive cp_async_arrive_behind_writes cp_async_arrive_too cp_async_or descriptor_advance
 divide divide_ceiling divide_floor

@@ -449,6 +449,27 @@ __device__ __forceinline__ void store_elements(uint32_t address, const Element (
     shared_at<Neighbours>(address) = stored;
 }
 
+/// Byte number `at` of a word, which is known when the code is compiled.
+struct ByteOfWord {
+    uint32_t word, at;
+};
+
+__device__ __forceinline__ ByteOfWord byte_of_word(uint32_t word, uint32_t at) { return {word, at}; }
+
+/// The same of bytes of words.
+template <int Count, int Size>
+__device__ __forceinline__ void store_elements(uint32_t address, const ByteOfWord (&from)[Size], int first) {
+    static_assert(Count % 4 == 0, "whole words");
+    const auto pair = [&](int i) {
+        return __byte_perm(from[i].word, from[i + 1].word, from[i].at | (4 + from[i + 1].at) << 4);
+    };
+    uint32_t words[Count / 4];
+#pragma unroll
+    for (int i = 0; i < Count / 4; ++i)
+        words[i] = __byte_perm(pair(first + 4 * i), pair(first + 4 * i + 2), 0x5410);
+    store_elements<Count / 4>(address, words, 0);
+}
+
 // ---- two float32 numbers at once (sm_100 and later) ----------------------------------------------------------------
 
 #define TWILL_FLOAT_PAIR(NAME, INSTRUCTION)                                                          \
