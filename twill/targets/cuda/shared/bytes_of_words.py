@@ -6,6 +6,7 @@ words, wherever they are in them. Takes a `Scope` with a tile; gives its element
 of them are.
 """
 
+import re
 from collections.abc import Iterator
 
 from twill.ir.loop import Op, Scalar, Tensor, Type, Value
@@ -17,8 +18,8 @@ from twill.targets.cuda.values.views import VIEWS
 
 _SHIFTS = ("arith.shrui", "arith.shrsi")
 _BYTES = ("i8", "f8E4M3FN", "f8E5M2")
-MARK = "byte_of_word("
-"""How the C of such an element begins."""
+_REGISTER = re.compile(r"(\w+)\[([^\[\]]*)\]")
+"""A word in an array of registers."""
 
 
 def bytes_of_words(scope: Scope, value: Value) -> Elements | None:
@@ -59,12 +60,16 @@ def _is_words(type: Type) -> bool:
 
 
 def _bytes(scope: Scope, value: Value) -> Elements:
-    """The lowest bytes of words, or those that a shift has brought there."""
+    """The lowest bytes of words, or those that a shift has brought there. Raises ValueError for words that
+    are in no registers."""
     source, byte = _shifted(scope, value)
     words = scope.elements(source)
 
     def elements(one: AnyPoint) -> str:
-        return f"{MARK}{words(one)}, {byte})"
+        held = _REGISTER.fullmatch(words(one))
+        if held is None:
+            raise ValueError("are computed where they are used")
+        return f"byte_of_word<{source.id}>({held[1]}, {held[2]}, {byte})"
 
     return elements
 

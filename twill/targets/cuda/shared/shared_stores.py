@@ -151,12 +151,16 @@ def _neighbours_stored(
 
 
 def bytes_stored(words: Elements, form: Fragment | Spread, tile: Shared) -> list[str] | None:
-    """Write a tile of bytes of words; None where a thread's registers have fewer than four neighbours."""
+    """Write a tile of bytes of words; None where a thread's registers have fewer than four neighbours, or
+    words are in no registers."""
     bases = form if isinstance(form, Spread) else bases_of(form)
     many = bases.neighbours(contiguous(bases, tile), 16 * 8 // tile.bits) if bases else 1
     if bases is None or many < 4 or tile.places or tile.padded or owned(form, "i_"):
         return None
-    made = [words(point(form, f"(i_ * {many} + {n})")) for n in range(many)]
+    try:
+        made = [words(point(form, f"(i_ * {many} + {n})")) for n in range(many)]
+    except ValueError:
+        return None
     return _parts_stored(tile, bases, many, f"ByteOfWord part_[{many}] = {{{', '.join(made)}}}")
 
 
