@@ -170,3 +170,11 @@ def test_loops_whose_iterations_follow_from_arguments_are_counted() -> None:
 
 def test_loops_that_begin_by_the_index_of_a_program_are_not_counted() -> None:
     assert host_trips.loops(program("fa_fwd_causal")) == ()
+
+
+def test_blocks_of_few_iterations_hide_what_stands_around_them() -> None:
+    """Also where no more than the most iterations is known, as of a part of a sum."""
+    made = _generated(KERNEL)
+    short = tuple(replace(one, loop=replace(one.loop, most_trips=4)) for one in made.loops)
+    paces = [for_grids._pace(replace(made, loops=loops), made.program) for loops in (made.loops, short)]
+    assert paces[0].alone < paces[1].alone

@@ -225,7 +225,7 @@ packed_halves_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, __half* a
                     uint32_t read_5[16];
                     const uint32_t read_5_at = memory + 10240;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_5, 4 * i_, read_5_at + ((i_ & 1) * 32) * 2 / 128 * 8192 + ((thread.warp & 3) * 8) * 2 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 1) + ((thread.lane >> 1) & 3) * 4 + ((thread.lane >> 3) & 1) * 2 + ((thread.lane >> 4) & 1) * 16) * 128 + ((thread.warp & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_5, 4 * i_, read_5_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) y_53[i_] = read_5[i_];
                 }
@@ -235,12 +235,11 @@ packed_halves_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, __half* a
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_x_37.slot(count_x_37 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 2 / 128 * 2048 + ((thread.lane & 3) * 4) * 2 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 2 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     float acc_54_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_54_[i_] = acc_28[((i_ & 7))];
-                    warp_mma<__half, 1, 2, 2, 4>(acc_54_, read_0, y_53);
+                    warp_mma<__half, 1, 2, 4, 2>(acc_54_, read_0, y_53);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_28[i_] = acc_54_[((i_ & 7))];
                     await_reads(read_0);
@@ -507,7 +506,7 @@ packed_halves_kernel(__half* a, int8_t* b, __half* scales, __half* c, int32_t M,
                     uint32_t read_5[16];
                     const uint32_t read_5_at = memory + 10240;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_5, 4 * i_, read_5_at + ((i_ & 1) * 32) * 2 / 128 * 8192 + ((thread.warp & 3) * 8) * 2 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 1) + ((thread.lane >> 1) & 3) * 4 + ((thread.lane >> 3) & 1) * 2 + ((thread.lane >> 4) & 1) * 16) * 128 + ((thread.warp & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_5, 4 * i_, read_5_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) y_53[i_] = read_5[i_];
                 }
@@ -517,12 +516,11 @@ packed_halves_kernel(__half* a, int8_t* b, __half* scales, __half* c, int32_t M,
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_x_37.slot(count_x_37 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 2 / 128 * 2048 + ((thread.lane & 3) * 4) * 2 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 2 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     float acc_54_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_54_[i_] = acc_28[((i_ & 7))];
-                    warp_mma<__half, 1, 2, 2, 4>(acc_54_, read_0, y_53);
+                    warp_mma<__half, 1, 2, 4, 2>(acc_54_, read_0, y_53);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_28[i_] = acc_54_[((i_ & 7))];
                 }

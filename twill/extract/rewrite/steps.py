@@ -43,6 +43,7 @@ from twill.extract.rewrite.mma.accumulator_rows import with_own_rows
 from twill.extract.rewrite.mma.fresh_accumulators import fresh
 from twill.extract.rewrite.mma.kept_accumulators import kept
 from twill.extract.rewrite.mma.narrow_operands import operands_narrowed
+from twill.extract.rewrite.mma.native_widths import native_widths
 from twill.extract.rewrite.mma.shared_operands import staged_operands
 from twill.extract.rewrite.mma.shared_scales import shared_scales
 from twill.extract.rewrite.mma.staged_tiles import staged_tiles
@@ -86,6 +87,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         exchanged_once,
         # MMAs
         operands_narrowed,
+        native_widths,
         carried_as_computed,
         staged_operands,
         partial(widened, warps=warps or WARPS),

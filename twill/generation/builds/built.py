@@ -121,7 +121,10 @@ def with_library(
     known = place(made, options) if said and remember else None
     with _one_of_kind(known, remember) if known and remember else nullcontext():
         other = without_warnings(inputs, options, made, said, on_progress, check, solve, known)
-    made = other or (made if said else _in_more_blocks(made, options, folder))
+    if other is not None and len(other.program.groups) == 1:  # as one scheduled so: ptxas may do with less
+        said = library(other, folder, home)
+    made = other or made
+    made = made if said else _in_more_blocks(made, options, folder)
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
     if not library(made, folder, home):

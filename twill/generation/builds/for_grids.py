@@ -18,7 +18,7 @@ from twill.generation.builds.checked_build import check_beside_build, warnings
 from twill.generation.builds.more_blocks import loaded
 from twill.generation.generate import right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, source
-from twill.ir.loop import GRID
+from twill.ir.loop import GRID, Loop
 from twill.ir.machine import Machine
 from twill.ir.program import BlockPace, Program
 from twill.simulate.predict import TRIPS, busy, intervals, shared
@@ -27,7 +27,7 @@ from twill.targets import target
 from twill.targets.cuda.host.host_trips import loops
 from twill.targets.cuda.loads.tiled_form import launched_by_tma
 from twill.warp.channels import constant_trips
-from twill.warp.dataflow import read
+from twill.warp.dataflow import Code, read
 from twill.warp.lower import lower
 from twill.warp.plan import Options as Lowering
 from twill.warp.residency import persistent
@@ -96,11 +96,17 @@ def _pace(made: Generated, program: Program) -> BlockPace:
     loops, machine = made.loops, made.loops[0].machine
     found = made.intervals if program is made.program and made.intervals else intervals(program, loops)
     code = read(program.module, program.function)
-    trips = max(constant_trips(code, one.loop) or TRIPS for one in loops)
+    trips = max(_trips(code, one.loop) for one in loops)
     alone = shared(loops, [found[one.loop.path] for one in loops])
     least = shared(loops, list(map(busy, loops)))
     alone = max(alone, _waiting(program, machine, least)) + AROUND * machine.loads.arrival / trips
     return BlockPace(program.resident_blocks, alone, least)
+
+
+def _trips(code: Code, loop: Loop) -> int:
+    """Iterations of a loop, at most where that is all that is known: parts of a sum, of which each block has
+    one, are short."""
+    return constant_trips(code, loop) or min(loop.most_trips or TRIPS, TRIPS)
 
 
 def _waiting(program: Program, machine: Machine, computing: float) -> float:

@@ -107,6 +107,10 @@ class Emitter:
     """That part is the steady state of a loop."""
     float_pairs: bool = False
     """One instruction computes two float32 elements."""
+    fenced_later: bool = False
+    """A fence comes between the wait for a slot that is printed and the MMAs that read it."""
+    read_late: list[str] | None = None
+    """Where the lines go that read a vector which the printed statement exchanges, if behind an MMA."""
     halves: ScratchHalves = field(default_factory=ScratchHalves)
     """Of the statements that are printed."""
     gathered: Mapping[Slot, str] = field(default_factory=dict[Slot, str])
@@ -134,7 +138,7 @@ class Emitter:
             write.value: variable(write.register) for write in writes if write.register.variable not in read
         }
         scope = Scope(self.program, self.group, {}, targets, span=span, positions=self.positions)
-        scope.halves = self.halves
+        scope.halves, scope.read_late = self.halves, self.read_late
         scope.beside_copies = self.beside_copies
         scope.float_pairs, scope.unawaited = self.float_pairs, [] if late else None
         if self.float_pairs:

@@ -94,7 +94,7 @@ K_MAJOR LaunchMemory MN_MAJOR Major MapUse Mask
 NamedBarrier Nearby NoElements beside
 OperandType
 ScaleType SumType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter Whole absolute advanced
-allow_shared_memory await_reads bitcast both both_bytes bulk_load
+allow_shared_memory await_reads bitcast both both_bytes bulk_load byte_of_word ByteOfWord
 choose clamp_magnitude clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros
 cp_async cp_async_arrive cp_async_arrive_behind_writes cp_async_arrive_too cp_async_or descriptor_advance
 divide divide_ceiling divide_floor
@@ -122,7 +122,7 @@ tensor_map_size tile_elements tma_add tma_commit tma_load tma_load_multicast tma
 tma_load_pair tma_prefetch tma_store tma_wait tma_wait_read transpose_bytes transpose_quad two_bytes
 truncate_e5m2
 unordered unpack_bf16 unpack_e4m3 unpack_e5m2 unpack_f16 unpair warp_index warp_mma warp_mma_part
-wgmma_commit wgmma_fence wgmma_wait launch_pool zero_in
+wgmma_commit wgmma_fence wgmma_wait launch_pool word_of_bytes zero_in
 """
 RUNTIME = frozenset(_RUNTIME.split())
 """What the runtime headers declare (a test compares)."""

@@ -357,7 +357,7 @@ def _if(scope: Scope, op: Op) -> None:
     ):
         inner = Scope(scope.program, scope.group, dict(scope.values))
         *ops, last = region.blocks[0].ops
-        for one in ops:
+        for one in (*scope.in_branches.get((op.index, i), ()), *ops):
             execute(inner, one)
         for result, value in zip(op.results, last.operands, strict=True):
             inner.assigned(result, scope.name(result), inner.form(value))

@@ -151,8 +151,15 @@ class Scope:
     """Tiles in slots that are read in the layouts which they are converted to, by value id."""
     halves: ScratchHalves = field(default_factory=ScratchHalves)
     """Of the statements before it."""
+    read_late: list[str] | None = None
+    """Where the lines go that read the vector which is exchanged last, behind the next barrier of the group;
+    it is read at once if None."""
     received: set[int] = field(default_factory=set[int])
     """What comes in a slot, by value id: the statement does not have what it was computed from."""
+    in_branches: Mapping[tuple[int, int], Sequence[Op]] = field(
+        default_factory=dict[tuple[int, int], "Sequence[Op]"]
+    )
+    """Loads that a branch of an `if` begins with, by the index of that and the number of the region."""
 
     def bind(self, reads: Iterable[Read], ops: Iterable[Op] = ()) -> None:
         """Where the operations find what they read."""

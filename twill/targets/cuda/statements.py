@@ -72,9 +72,11 @@ from twill.targets.cuda.loops.barriers import (
     barrier_wait,
     consumer_release,
     consumer_wait,
+    fenced_later,
     tensor_memory_sync,
 )
 from twill.targets.cuda.loops.exchanged_tiles import iterations
+from twill.targets.cuda.loops.late_exchanges import late_exchanges
 from twill.targets.cuda.loops.positions import NOTHING_KEPT, kept
 from twill.targets.cuda.loops.unrolled_loops import gathers_loads, unrolled
 from twill.targets.cuda.mmas.ended_accumulators import zeros_save_registers
@@ -134,13 +136,16 @@ def _awaiting_together(emitter: Emitter, statements: Sequence[Statement]) -> lis
     shared = together(statements, emitter.awaits)
     words = {one: one.word(emitter.gathers + number) for number, one in enumerate(shared)}
     emitter.gathers += len(words)
+    late, reading = late_exchanges(emitter, statements), dict[int, list[str]]()
     for position, statement in enumerate(statements):
         own = {one: word for one, word in words.items() if position in one.statements}
         lines += [f"uint32_t {word} = 0;" for one, word in own.items() if position == one.statements[0]]
         emitter.gathered = {one.slot: word for one, word in own.items()}
-        lines += _one(emitter, statement)
+        emitter.fenced_later = fenced_later(emitter, statements[position:])
+        emitter.read_late = reading.setdefault(late[position], []) if position in late else None
+        lines += [*reading.pop(position, ()), *_one(emitter, statement)]
         lines += [f"await_reads({word});" for one, word in own.items() if position == one.statements[-1]]
-    emitter.gathered = {}
+    emitter.gathered, emitter.fenced_later, emitter.read_late = {}, False, None
     return lines
 
 

@@ -449,6 +449,50 @@ __device__ __forceinline__ void store_elements(uint32_t address, const Element (
     shared_at<Neighbours>(address) = stored;
 }
 
+/// Byte number `at` of a word. What is known when the code is compiled: the number, and `which` word it is.
+struct ByteOfWord {
+    uint32_t word, at, which;
+};
+
+/// Of word `i` of an array that `Name` tells from others.
+template <uint32_t Name, class Word, int Size>
+__device__ __forceinline__ ByteOfWord byte_of_word(const Word (&words)[Size], uint32_t i, uint32_t at) {
+    return {uint32_t(words[i]), at, Name * 4096 + i};
+}
+
+/// Four bytes of two words by one permutation (prmt), of four by three.
+__device__ __forceinline__ uint32_t word_of_bytes(const ByteOfWord (&from)[4]) {
+    const ByteOfWord first = from[0];
+    ByteOfWord other = first;
+#pragma unroll
+    for (int i = 1; i < 4; ++i)
+        if (other.which == first.which) other = from[i];
+    bool two = true;
+    uint32_t order = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        two = two && (from[i].which == first.which || from[i].which == other.which);
+        order |= (from[i].at + (from[i].which == first.which ? 0 : 4)) << 4 * i;
+    }
+    if (two) return __byte_perm(first.word, other.word, order);
+    const uint32_t low = __byte_perm(from[0].word, from[1].word, from[0].at | (4 + from[1].at) << 4);
+    const uint32_t high = __byte_perm(from[2].word, from[3].word, from[2].at | (4 + from[3].at) << 4);
+    return __byte_perm(low, high, 0x5410);
+}
+
+/// As of elements, of bytes of words.
+template <int Count, int Size>
+__device__ __forceinline__ void store_elements(uint32_t address, const ByteOfWord (&from)[Size], int first) {
+    static_assert(Count % 4 == 0, "whole words");
+    uint32_t words[Count / 4];
+#pragma unroll
+    for (int i = 0; i < Count / 4; ++i) {
+        const int at = first + 4 * i;
+        words[i] = word_of_bytes({from[at], from[at + 1], from[at + 2], from[at + 3]});
+    }
+    store_elements<Count / 4>(address, words, 0);
+}
+
 // ---- two float32 numbers at once (sm_100 and later) ----------------------------------------------------------------
 
 #define TWILL_FLOAT_PAIR(NAME, INSTRUCTION)                                                          \

@@ -40,7 +40,7 @@ from twill.targets.cuda.loads.row_numbers import Passed, Rows, of_lane, own_elem
 from twill.targets.cuda.loads.tile_copies import Places, copied, copy, copy_places, filling_text, masked
 from twill.targets.cuda.loads.tiled_corners import NOTHING_FIXED
 from twill.targets.cuda.loads.tiled_loads import TiledLoad
-from twill.targets.cuda.loops.barriers import fenced_by_producer
+from twill.targets.cuda.loops.barriers import fenced_by_producer, fences
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.names import tensor_map, threads_copied
 from twill.targets.cuda.operations import execute
@@ -493,8 +493,7 @@ def producer_store(emitter: Emitter, it: ProducerStore) -> list[str]:
     when = "" if it.at.cycle is None else f"cycle {it.at.cycle}, stage {it.at.stage}: "
     head = f"// {when}store {it.node} to {it.channel}"
     acquire, commit = _producing(emitter, channel, n)
-    # MMAs and TMA read what has an encoding, through the async proxy; threads read the rest
-    fence = ["fence_async_shared();"] if any(one.encoding is not None for one in channel.tensors) else []
+    fence = ["fence_async_shared();"] if fences(channel) else []
     lines = [*acquire, "{", *indented(scope.lines), "}", *fence, *commit]
     return [head, "{", *indented([*at, *lines]), "}"] if at else [head, *lines]
 

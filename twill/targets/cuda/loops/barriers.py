@@ -1,10 +1,26 @@
 """How groups wait for each other: slots, accesses to tensor memory, pairs of thread blocks."""
 
+from collections.abc import Sequence
+
 from twill.ir.channels import Channel, DependenceBarrier
 from twill.ir.effects import effects
 from twill.ir.operands import At, Iteration, Slot
 from twill.ir.program import Program, WarpProgram
-from twill.ir.statements import BarrierWait, MmaIssue, ProducerLoad, StoreTile, walk
+from twill.ir.statements import (
+    BarrierWait,
+    Compute,
+    ConsumerRelease,
+    ConsumerWait,
+    MmaIssue,
+    MmaWait,
+    Move,
+    ProducerLoad,
+    ProducerStore,
+    SchedulingFence,
+    Statement,
+    StoreTile,
+    walk,
+)
 from twill.ops.table import role
 from twill.targets.cuda.emitter import (
     DRAIN,
@@ -23,6 +39,12 @@ from twill.targets.cuda.registers.elements import iteration, sequence
 from twill.warp.dataflow import read
 from twill.warp.stored_before import ATOMIC, stored_too
 
+_PLAIN = (
+    *(Compute, ConsumerWait, ConsumerRelease, MmaIssue, MmaWait, Move),
+    *(ProducerLoad, ProducerStore, SchedulingFence),
+)
+"""What a thread executes in every iteration, or nothing but loads of which are left out in some."""
+
 
 def barrier_arrive(emitter: Emitter, barrier: str, at: At) -> list[str]:
     """On a dependence barrier: of the group's threads, or of its MMAs when they are complete."""
@@ -38,7 +60,7 @@ def consumer_wait(emitter: Emitter, channel: str, at: At) -> list[str]:
     one = emitter.program.channel(channel)
     if one.local:
         return [emitter.scope().group_barrier()]
-    fenced = _fenced(emitter, emitter.group, channel)
+    fenced = _fenced(emitter, emitter.group, channel) and not emitter.fenced_later
     wait = f"{channel_name(channel)}.consumer_wait({emitter.positions.of(channel, at.iteration)});"
     lines = [wait, "fence_async_shared();"] if fenced else [wait]
     if emitter.of_pair(channel):
@@ -47,6 +69,32 @@ def consumer_wait(emitter: Emitter, channel: str, at: At) -> list[str]:
     if emitter.group.warps > 1 and one.only_mma(emitter.group.id):
         return ["if (thread.warp == 0) {", *indented(lines), "}"] if fenced else [f"{ISSUER} {wait}"]
     return lines
+
+
+def fenced_later(emitter: Emitter, statements: Sequence[Statement]) -> bool:
+    """Of a wait for a slot and what follows it: whether the group stores a tile for MMAs, and fences, before
+    an MMA reads the slot. A fence waits for all accesses of a thread to shared memory."""
+    if not isinstance(first := statements[0], ConsumerWait):
+        return False
+    fenced = False
+    for one in statements[1:]:
+        if isinstance(one, ProducerStore) and one.at.iteration == first.at.iteration:
+            fenced |= fences(emitter.program.channel(one.channel))
+        elif isinstance(one, MmaIssue) and first.channel in _channels_read(one):
+            return fenced
+        elif not isinstance(one, _PLAIN):
+            return False
+    return False
+
+
+def _channels_read(one: MmaIssue) -> frozenset[str]:
+    return frozenset(read.channel for read in effects(one).reads if isinstance(read, Slot))
+
+
+def fences(channel: Channel) -> bool:
+    """Whether threads that store tiles to its slots fence: MMAs and TMA read what has an encoding, through
+    the asynchronous proxy; threads read the rest."""
+    return any(one.encoding is not None for one in channel.tensors)
 
 
 def _fenced(emitter: Emitter, group: WarpProgram, channel: str) -> bool:

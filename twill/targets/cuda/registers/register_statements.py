@@ -10,12 +10,13 @@ from twill.ir.operands import Read, Register
 from twill.ir.statements import Compute, FinalizeReduction, InitializeCarried, LocalLoad, Move
 from twill.ops.table import role
 from twill.targets.cuda.emitter import Emitter, indented
+from twill.targets.cuda.loads.branch_loads import loaded_in_branches
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.registers.elements import variable, written
 from twill.targets.cuda.registers.fragments import holding
 from twill.targets.cuda.registers.linear_tiles import Spread
 from twill.targets.cuda.registers.register_tiles import held
-from twill.targets.cuda.values.exchange import ColumnRange, exchanged, shared_between
+from twill.targets.cuda.values.exchange import WHOLE, ColumnRange, exchanged, shared_between
 from twill.warp.dataflow import pure
 
 
@@ -49,8 +50,12 @@ def computed(emitter: Emitter, it: Compute, first: Sequence[int] = ()) -> tuple[
     behind = len(scope.lines) if early else 0
     if early:  # between these lines and the others, lines of other statements may come
         emitter.halves.forget()
-    for op in ops:
-        if op.index not in first:
+    later = [op for op in ops if op.index not in first]
+    if span == WHOLE:
+        scope.in_branches = loaded_in_branches(later, {write.value for write in it.writes})
+    sunk = {op.index for loads in scope.in_branches.values() for op in loads}
+    for op in later:
+        if op.index not in sunk:
             execute(scope, op)
     scope.assign(write for write in it.writes if write.value not in made)
     awaited = [emitter.awaited(slot, name) for slot, name in scope.unawaited or ()]

@@ -146,13 +146,32 @@ def _neighbours_stored(
     many = bases.neighbours(contiguous(bases, tile), 16 * 8 // tile.bits)
     if many == 1 or tile.places or tile.padded or owned(form, "i_"):
         return None
-    made = (as_stored(kind, elements, point(form, f"(i_ * {many} + {n})")) for n in range(many))
+    made = [as_stored(kind, elements, point(form, f"(i_ * {many} + {n})")) for n in range(many)]
+    return _parts_stored(tile, bases, many, f"{c_type(kind)} part_[{many}] = {{{', '.join(made)}}}")
+
+
+def bytes_stored(words: Elements, form: Fragment | Spread, tile: Shared) -> list[str] | None:
+    """Write a tile of bytes of words; None where a thread's registers have fewer than four neighbours, or
+    words are in no registers."""
+    bases = form if isinstance(form, Spread) else bases_of(form)
+    many = bases.neighbours(contiguous(bases, tile), 16 * 8 // tile.bits) if bases else 1
+    if bases is None or many < 4 or tile.places or tile.padded or owned(form, "i_"):
+        return None
+    try:
+        made = [words(point(form, f"(i_ * {many} + {n})")) for n in range(many)]
+    except ValueError:
+        return None
+    return _parts_stored(tile, bases, many, f"ByteOfWord part_[{many}] = {{{', '.join(made)}}}")
+
+
+def _parts_stored(tile: Shared, bases: Spread, many: int, part: str) -> list[str]:
+    """Accesses of neighbours, which are listed."""
     address = f"to_ + {element_place(tile, bases.point(f'(i_ * {many})'))}"
-    count = form.registers // many
+    count = bases.registers // many
     lines = [
         UNROLL,
         f"for (int i_ = 0; i_ < {count}; ++i_) {{",
-        f"    const {c_type(kind)} part_[{many}] = {{{', '.join(made)}}};",
+        f"    const {part};",
         f"    store_elements<{many}>({address}, part_, 0);",
         "}",
     ]

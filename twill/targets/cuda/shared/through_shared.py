@@ -34,7 +34,14 @@ from twill.targets.cuda.registers.register_tiles import (
 )
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared.bank_conflicts import LANES, passes, swizzle
-from twill.targets.cuda.shared.shared_stores import matrices_stored, scattered, stored, stored_by_columns
+from twill.targets.cuda.shared.bytes_of_words import bytes_of_words
+from twill.targets.cuda.shared.shared_stores import (
+    bytes_stored,
+    matrices_stored,
+    scattered,
+    stored,
+    stored_by_columns,
+)
 from twill.targets.cuda.shared.shared_tiles import (
     UNROLL,
     Shared,
@@ -88,6 +95,11 @@ def write_tile(scope: Scope, value: int, tensor: SlotTensor, channel: Channel, a
         return
     tile = addressed(address, tensor)
     tile = replace(tile, transposed=tile.transposed != transposed)
+    written = maker.operands[0] if maker is not None and isinstance(found.type, MemDesc) else found
+    words = bytes_of_words(scope, written) if tile.bits == 8 and not transposed else None
+    if words is not None and (lines := bytes_stored(words, fragment, tile)):
+        scope.lines += lines
+        return
     _write_swizzled(scope, source, fragment, tile, kind)
 
 
@@ -141,8 +153,13 @@ def _convert_by_elements(scope: Scope, op: Op, source: Tensor, result: Tensor, f
     scope.lines.append(
         f"    {guard(once(fragment))}{plain(source, room.address, one)} = {as_stored(source, form, one)};"
     )
-    scope.lines += [room.barrier, *([] if value.id in scope.targets else [declaration(result, name)])]
-    scope.lines += written(result, name, lambda one: number(result, plain(result, room.address, one)))
+    reading = written(result, name, lambda one: number(result, plain(result, room.address, one)))
+    if scope.read_late is not None and value.id in scope.targets:
+        scope.halves.forget()
+        scope.read_late += reading
+    else:
+        scope.lines += [room.barrier, *([] if value.id in scope.targets else [declaration(result, name)])]
+        scope.lines += reading
     scope.values[value.id] = held(name, result)
 
 
