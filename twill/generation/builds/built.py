@@ -23,9 +23,12 @@ from twill.generation.builds.retries import (
     FEWEST_GROUPS,
     LONGEST,
     ON_AN_SM,
+    TOGETHER,
     Retry,
     in_half_as_many,
     keeps_little,
+    loading_too,
+    paced_by_copies,
     retries,
     starved,
 )
@@ -260,6 +263,12 @@ def without_warnings(
         report(f"{FEWEST_GROUPS}, so that threads which load have more registers")
         wide = _with_fewest_groups(keeping(far_too_much(said)))
         if wide and (other := checked(wide)):
+            return other
+    late = None if first.said else paced_by_copies(first.made)
+    if late and (retry := loading_too(inputs, options, first.made, on_progress, solve, late)):
+        report(f"{TOGETHER}, as copies that compute masks again take longer than an iteration")
+        together = _tried(retry, late)
+        if together and not together.said and (other := checked(together)):
             return other
     if keeps_little(first.made):
         report("fewer thread blocks on an SM, whose threads keep masks and offsets")
