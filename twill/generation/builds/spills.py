@@ -76,12 +76,18 @@ def compiled(made: Generated, changes: tuple[str, ...] = (), what: str = "") -> 
 
 
 def least_spilled(built: Compiled) -> Compiled:
-    """The kernel with the same schedule of which ptxas spills least: in its lean form, and with other
+    """The kernel with the same schedule of which ptxas spills least: with other registers for the groups that
+    load while iterations exchange tiles, else in the form that copies these, in its lean form, and with other
     registers for the groups that load, or for all threads of a group that is alone. As it is where far too
     much is spilled for that to help."""
     if not built.said:
         return built
-    built = _copying(built)
+    copying = _copying(built)
+    if copying is not built and not far_too_much(built.said):
+        exchanging = _regranted(built)
+        if not exchanging.said:
+            return exchanging
+    built = copying
     if not built.said or far_too_much(built.said):
         return built
     fewer = _with_fewer_blocks(built)
