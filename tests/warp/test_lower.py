@@ -29,6 +29,7 @@ from twill.ir.statements import (
     walk,
 )
 from twill.ops.table import role
+from twill.targets.cuda.loads.loads_first import uses_slots
 from twill.targets.cuda.registers.fragments import scratch
 from twill.targets.hopper import TARGET
 from twill.targets.hopper.scheduling_fences import fenced
@@ -240,6 +241,9 @@ def test_what_only_code_behind_a_loop_exchanges_lies_in_dead_slots() -> None:
     assert behind.ops
     assert not inside & set(behind.ops)
     assert all(scratch(made.op(index)) <= behind.bytes for index in behind.ops)
+    using, other = (Compute("", ops) for ops in (behind.ops, (min(inside),)))
+    assert uses_slots(made, [other, using])
+    assert not uses_slots(made, [other])
 
 
 def test_the_loader_runs_on_into_the_next_tile() -> None:
