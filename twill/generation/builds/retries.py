@@ -147,7 +147,7 @@ def paced_by_copies(made: Generated) -> float | None:
     """Machine cycles of an SM for an iteration of each loop, where threads of a lean program that copy tiles
     compute masks and offsets again for longer than an iteration takes; None where they do not. (SANA's
     _phase_c_kernel on an H200, 41 copies of a thread in an iteration of 2497 cycles: 0.211 ms, 0.186 where
-    the group that computes loads too, 3185 cycles predicted.)"""
+    the group that computes loads too, 3185 cycles predicted. SGLang's sparse MLA prefill 0.633 and 0.561.)"""
     if not made.program.lean or not copies_late(made.program, made.loops):
         return None
     copied, alone = copied_in(made.program, made.loops), made.intervals
