@@ -1,9 +1,11 @@
 """Which registers are tried for the threads that load where ptxas spills."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.kernels.programs import changed, loops
-from twill.generation.builds.spills import Compiled, least_spilled
+from twill.generation.builds.spills import COPYING, Compiled, least_spilled
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions, source
 from twill.inputs import Inputs
@@ -88,6 +90,26 @@ def test_the_lean_form_is_tried_with_other_registers_where_it_spills_more(
     assert not found.said
     assert found.made.program.lean
     assert loading(found.made) < before
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_iterations_exchange_tiles_where_other_registers_hold_them(
+    monkeypatch: pytest.MonkeyPatch, paged: Generated, fits: bool
+) -> None:
+    """What copies them spills nothing with any."""
+    before = loading(paged)
+
+    def copying(built: Compiled) -> Compiled:
+        return replace(built, changes=(COPYING,), said=())
+
+    def said(tried: Generated) -> tuple[str, ...]:
+        return () if fits and loading(tried) > before else spilled(56)
+
+    monkeypatch.setattr("twill.generation.builds.spills._copying", copying)
+    monkeypatch.setattr("twill.generation.builds.spills._warnings", said)
+    found = least_spilled(Compiled(paged, spilled(56)))
+    assert not found.said
+    assert (COPYING in found.changes) != fits
 
 
 def test_one_form_is_tried_with_other_registers_where_both_spill_the_same(

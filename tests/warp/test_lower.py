@@ -28,6 +28,9 @@ from twill.ir.statements import (
     StoreTile,
     walk,
 )
+from twill.ops.table import role
+from twill.targets.cuda.loads.loads_first import uses_slots
+from twill.targets.cuda.registers.fragments import scratch
 from twill.targets.hopper import TARGET
 from twill.targets.hopper.scheduling_fences import fenced
 from twill.warp.alignment import CarriedSplitError
@@ -225,6 +228,22 @@ def test_layouts_are_changed_in_dead_slots() -> None:
     assert scratch.offset + scratch.bytes == channel.offset + channel.depth * channel.stride
     for kernel in ("centered", "chosen"):
         assert {buffer.overlays for buffer in program(kernel).buffers if "scratch" in buffer.id} == {None}
+
+
+def test_what_only_code_behind_a_loop_exchanges_lies_in_dead_slots() -> None:
+    """Beside a smaller buffer for what the loop exchanges; both hold their operations."""
+    made = program("quarters_and_whole")
+    own, behind = sorted(made.buffers, key=lambda one: one.id == "behind_scratch1")
+    (channel,) = (one for one in made.channels if one.id == behind.overlays)
+    assert (own.id, own.overlays, own.ops) == ("scratch1", None, ())
+    assert behind.offset + behind.bytes == channel.offset + channel.depth * channel.stride
+    inside = {op.index for loop in made.function.walk() if role(loop) == "for" for op in loop.inner()}
+    assert behind.ops
+    assert not inside & set(behind.ops)
+    assert all(scratch(made.op(index)) <= behind.bytes for index in behind.ops)
+    using, other = (Compute("", ops) for ops in (behind.ops, (min(inside),)))
+    assert uses_slots(made, [other, using])
+    assert not uses_slots(made, [other])
 
 
 def test_the_loader_runs_on_into_the_next_tile() -> None:

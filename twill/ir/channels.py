@@ -205,6 +205,8 @@ class Buffer:
     """The channel in whose slots it lies, which is dead for all groups whenever the buffer is in use."""
     reason: str = ""
     """Why that is so."""
+    ops: tuple[int, ...] = ()
+    """The operations that exchange in it, by index, where others of the group have another buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,8 @@ class TensorTile:
     """The dependence barrier whose counter numbers the buffers, instead of the iteration; empty for none."""
 
 
+BEHIND = "behind_"
+"""Before the name of a scratch buffer for code behind loops, of a group that has another one."""
 CLAIMS = 128
 """Bytes of shared memory behind those, for the responses of cluster launch control and their mbarriers."""
 

@@ -192,6 +192,8 @@ class Copies:
     pace: int = 0
     """Machine cycles from one copy of a thread to its next, with its address and its part of a wait for a
     slot, in a warpgroup that copies by cp.async and does nothing else."""
+    lean_pace: int = 0
+    """The same where it computes the offset and the mask of each copy again (`Program.lean`)."""
     source: str = ""
 
 

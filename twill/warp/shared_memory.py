@@ -16,9 +16,10 @@ loops, it lies in dead slots as well: of a channel that this group alone reads.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from twill.diagnostics import TwillError
-from twill.ir.channels import Buffer, Channel, SharedMemory
+from twill.ir.channels import BEHIND, Buffer, Channel, SharedMemory
 from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc, Value
 from twill.ops.mma import inputs
 from twill.ops.table import role
@@ -114,7 +115,15 @@ def layout(demand: Demand) -> SharedMemoryPlan:
     lying = footprint(demand.code, demand.plans)
     requests = [_request(demand, lying, op) for op in stores]
     dead = _dead_scratch(demand, lying, requests)
-    demand = replace(demand, scratch={g: size for g, size in demand.scratch.items() if g not in dead})
+    scratch = {
+        group: _beside(demand, group, dead[group].behind) if group in dead else size
+        for group, size in demand.scratch.items()
+    }
+    deep_enough = {one.channel: one.depth for one in dead.values()}
+    plans = (replace(plan, depth=deep_enough.get(plan.id, plan.depth)) for plan in demand.plans)
+    demand = replace(
+        demand, plans=tuple(plans), scratch={group: size for group, size in scratch.items() if size}
+    )
     own = [request for request in requests if request.plan is None]
     looped = any(request.looped for request in own)
     available = demand.limit - ALIGNMENT
@@ -196,30 +205,67 @@ class _DeadScratch:
 
     channel: str
     bytes: int
+    depth: int
+    """Slots that the channel has at least."""
+    behind: tuple[Op, ...]
+    """The operations that exchange there."""
+    apart: bool
+    """Whether the group has others."""
 
 
 def _dead_scratch(
     demand: Demand, lying: Footprint, requests: Sequence[_StagingRequest]
 ) -> Mapping[int, _DeadScratch]:
     """By group: the channel in whose slots its scratch buffer lies, if it has at least as many as that and
-    what is staged there take together."""
+    what is staged there take together; or the part of it that only code behind the loops needs."""
     found = dict[int, _DeadScratch]()
     for group, ops in demand.exchanging.items() if demand.dead_slots else ():
-        size = aligned(demand.scratch.get(group, 0))
-        for plan in demand.plans if size else ():
-            staged = max((one.bytes for one in requests if one.plan is plan), default=0)
-            room = plan.stride * demand.depths.get(plan.id, plan.depth)
-            if room >= aligned(staged) + size and _dead_for(demand.code, lying, plan, group, ops):
-                found[group] = _DeadScratch(plan.id, size)
+        for deeper, plan in product((False, True), demand.plans) if demand.scratch.get(group) else ():
+            behind = tuple(op for op in ops if _dead_for(demand.code, lying, plan, group, op))
+            staged = max((request.bytes for request in requests if request.plan is plan), default=0)
+            size = _needed(demand, behind)
+            depth = -(-(aligned(staged) + size) // plan.stride)
+            if behind and depth <= _most_slots(demand, group, plan, behind, deeper=deeper):
+                found[group] = _DeadScratch(plan.id, size, max(depth, plan.depth), behind, behind != ops)
                 break
     return found
 
 
-def _dead_for(code: Code, lying: Footprint, plan: ChannelPlan, group: int, ops: Sequence[Op]) -> bool:
-    """Whether the slots are dead for a group when it executes these operations: it alone reads them, as it
-    has waited for every fill, in loops that are over. A change of layout waits for all warps of the group
-    before it writes, and so for their last reads: a group whose threads, or whose MMAs that it waits for,
-    read a slot. Other operations write at once."""
+def _most_slots(demand: Demand, group: int, plan: ChannelPlan, behind: Sequence[Op], *, deeper: bool) -> int:
+    """Slots that a channel may have for what these operations exchange: those that its schedule needs, or
+    that are given, or, if it may be `deeper`, as many as take no more than a scratch buffer of their own
+    would; none where that saves nothing."""
+    saved = aligned(demand.scratch[group]) - _beside(demand, group, behind)
+    given = demand.depths.get(plan.id)
+    if saved <= 0:
+        return 0
+    if given is not None or not deeper:
+        return given or plan.depth
+    return max(plan.depth, min(plan.depth + saved // plan.stride, demand.most, plan.fills or demand.most))
+
+
+def _indices(ops: Sequence[Op]) -> tuple[int, ...]:
+    return tuple(op.index for op in ops)
+
+
+def _needed(demand: Demand, ops: Sequence[Op]) -> int:
+    """Bytes of a scratch buffer for one of these operations at a time."""
+    return aligned(max(map(demand.tiles.scratch, ops), default=0))
+
+
+def _beside(demand: Demand, group: int, behind: Sequence[Op]) -> int:
+    """Bytes of the scratch buffer that a group has beside one for the operations behind its loops: for two
+    exchanges, which use halves of it one after the other, where there are several."""
+    apart = set(_indices(behind))
+    others = [op for op in demand.exchanging[group] if op.index not in apart]
+    return min(demand.scratch[group], _needed(demand, others) * min(2, len(others)))
+
+
+def _dead_for(code: Code, lying: Footprint, plan: ChannelPlan, group: int, op: Op) -> bool:
+    """Whether the slots are dead for a group when it executes an operation: it alone reads them, as it has
+    waited for every fill, in loops that are over. A change of layout waits for all warps of the group before
+    it writes, and so for their last reads: a group whose threads, or whose MMAs that it waits for, read a
+    slot. Other operations write at once."""
     homes = home(code)
     sources = [value.producer for use in plan.sources for value in use]
     loops = {homes.get(source) if source is not None else None for source in sources}
@@ -227,13 +273,10 @@ def _dead_for(code: Code, lying: Footprint, plan: ChannelPlan, group: int, ops: 
         plan.consumers == (group,)
         and not (plan.once or plan.by_mma or plan.sharers or plan.alternating)
         and all(loop is not None and homes[loop] is None for loop in loops)
-        and all(
-            role(op) == "layout"
-            and homes[op.index] is None
-            and all(loop is not None and loop < op.index for loop in loops)
-            and lying.alone(plan, op)
-            for op in ops
-        )
+        and role(op) == "layout"
+        and homes[op.index] is None
+        and all(loop is not None and loop < op.index for loop in loops)
+        and lying.alone(plan, op)
     )
 
 
@@ -245,7 +288,10 @@ def _with_scratch(plan: SharedMemoryPlan, dead: Mapping[int, _DeadScratch]) -> S
     for group, one in dead.items():
         channel = channels[one.channel]
         end = channel.offset + channel.stride * channel.depth
-        found.append(Buffer(f"scratch{group}", end - one.bytes, one.bytes, channel.id, reason))
+        name, ops = (
+            (f"{BEHIND}scratch{group}", _indices(one.behind)) if one.apart else (f"scratch{group}", ())
+        )
+        found.append(Buffer(name, end - one.bytes, one.bytes, channel.id, reason, ops))
     return replace(plan, buffers=(*plan.buffers, *found))
 
 

@@ -2,7 +2,8 @@
 //
 // channel x_35_y_40: 5 slots of 16384 bytes, group 0 to (1,)
 // channel z_19: 2 slots of 8192 bytes, group 0 to (1,)
-// buffer scratch1: 8192 bytes, of its own
+// buffer scratch1: 2048 bytes, of its own
+// buffer behind_scratch1: 8192 bytes, in the slots of x_35_y_40: read by this group alone, which changes layouts after its loop
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -14,8 +15,8 @@ __global__ void __launch_bounds__(256, 2)
 reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_constant__ CUtensorMap map_y_40, const __grid_constant__ CUtensorMap map_z_19, __half* q, __half* k, __half* v, __half* o, float* sums, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<5, 16384> channel_x_35_y_40{memory, memory + 106496};
-    const Channel<2, 8192> channel_z_19{memory + 81920, memory + 106576};
+    const Channel<5, 16384> channel_x_35_y_40{memory, memory + 100352};
+    const Channel<2, 8192> channel_z_19{memory + 81920, memory + 100432};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_x_35_y_40.init(1, 4);
@@ -386,10 +387,10 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
             for (int i_ = 0; i_ < 16; ++i_) written_4[i_] = halves(half_of(v_p_[(((2 * i_) & 31)) / 8][(((2 * i_) & 31)) / 2 % 4], (((2 * i_) & 31)) % 2), half_of(v_p_[(((2 * i_ + 1) & 31)) / 8][(((2 * i_ + 1) & 31)) / 2 % 4], (((2 * i_ + 1) & 31)) % 2));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_)
-                stmatrix_x4_transposed(memory + 98304 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)), written_4[4 * i_ + 0], written_4[4 * i_ + 1], written_4[4 * i_ + 2], written_4[4 * i_ + 3]);
+                stmatrix_x4_transposed(memory + 73728 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)), written_4[4 * i_ + 0], written_4[4 * i_ + 1], written_4[4 * i_ + 2], written_4[4 * i_ + 3]);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_11[4][4];
-            const uint32_t read_11_at = memory + 98304;
+            const uint32_t read_11_at = memory + 73728;
             #pragma unroll
             for (int j = 0; j < 4; ++j) ldmatrix_x4(read_11[j], read_11_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
             #pragma unroll
@@ -557,8 +558,8 @@ __global__ void __launch_bounds__(256, 2)
 reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<5, 16384, Filling::cp_async> channel_x_35_y_40{memory, memory + 106496};
-    const Channel<2, 8192, Filling::cp_async> channel_z_19{memory + 81920, memory + 106576};
+    const Channel<5, 16384, Filling::cp_async> channel_x_35_y_40{memory, memory + 100352};
+    const Channel<2, 8192, Filling::cp_async> channel_z_19{memory + 81920, memory + 100432};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_x_35_y_40.init(4, 4);
@@ -966,10 +967,10 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
             for (int i_ = 0; i_ < 16; ++i_) written_4[i_] = halves(half_of(v_p_[(((2 * i_) & 31)) / 8][(((2 * i_) & 31)) / 2 % 4], (((2 * i_) & 31)) % 2), half_of(v_p_[(((2 * i_ + 1) & 31)) / 8][(((2 * i_ + 1) & 31)) / 2 % 4], (((2 * i_ + 1) & 31)) % 2));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_)
-                stmatrix_x4_transposed(memory + 98304 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)), written_4[4 * i_ + 0], written_4[4 * i_ + 1], written_4[4 * i_ + 2], written_4[4 * i_ + 3]);
+                stmatrix_x4_transposed(memory + 73728 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)), written_4[4 * i_ + 0], written_4[4 * i_ + 1], written_4[4 * i_ + 2], written_4[4 * i_ + 3]);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_11[4][4];
-            const uint32_t read_11_at = memory + 98304;
+            const uint32_t read_11_at = memory + 73728;
             #pragma unroll
             for (int j = 0; j < 4; ++j) ldmatrix_x4(read_11[j], read_11_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
             #pragma unroll
@@ -1146,11 +1147,11 @@ reread_launch(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
     by_tma = by_tma && !tensor_map<2>(&map_y_40, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((64) * 2)}, {64, 64});
     by_tma = by_tma && !tensor_map<2>(&map_z_19, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((64) * 2)}, {64, 64});
     if (by_tma) {
-        if (const cudaError_t status = allow_shared_memory<reread_tma_kernel>(107632)) return status;
-        reread_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 107632, stream>>>(map_x_35, map_y_40, map_z_19, q, k, v, o, sums, K);
+        if (const cudaError_t status = allow_shared_memory<reread_tma_kernel>(101488)) return status;
+        reread_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 101488, stream>>>(map_x_35, map_y_40, map_z_19, q, k, v, o, sums, K);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = allow_shared_memory<reread_kernel>(107632)) return status;
-    reread_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 107632, stream>>>(q, k, v, o, sums, K);
+    if (const cudaError_t status = allow_shared_memory<reread_kernel>(101488)) return status;
+    reread_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 101488, stream>>>(q, k, v, o, sums, K);
     return cudaGetLastError();
 }

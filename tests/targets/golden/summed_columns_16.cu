@@ -2,6 +2,7 @@
 //
 // channel y_21_acc_26: 4 slots of 4096 bytes, group 0 to (1,)
 // buffer scratch1: 1024 bytes, of its own
+// buffer behind_scratch1: 1024 bytes, in the slots of y_21_acc_26: read by this group alone, which changes layouts after its loop
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -256,10 +257,10 @@ summed_columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_21, const __
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
-                if (thread.row == 0) shared_at<float>(memory + 16384 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float)) = total_11[i_];
+                if (thread.row == 0) shared_at<float>(memory + 15360 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float)) = total_11[i_];
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) convert_layout_33[i_] = shared_at<float>(memory + 16384 + int32_t(thread.row + 8 * i_) * sizeof(float));
+            for (int i_ = 0; i_ < 2; ++i_) convert_layout_33[i_] = shared_at<float>(memory + 15360 + int32_t(thread.row + 8 * i_) * sizeof(float));
         }
         // store (tests/kernels/ttgir/summed_columns_16.sm90.ttgir:102:5)
         {
@@ -537,10 +538,10 @@ summed_columns_kernel(__half* a, __half* b, float* c, float* sums, int32_t M, in
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
-                if (thread.row == 0) shared_at<float>(memory + 16384 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float)) = total_11[i_];
+                if (thread.row == 0) shared_at<float>(memory + 15360 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float)) = total_11[i_];
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) convert_layout_33[i_] = shared_at<float>(memory + 16384 + int32_t(thread.row + 8 * i_) * sizeof(float));
+            for (int i_ = 0; i_ < 2; ++i_) convert_layout_33[i_] = shared_at<float>(memory + 15360 + int32_t(thread.row + 8 * i_) * sizeof(float));
         }
         // store (tests/kernels/ttgir/summed_columns_16.sm90.ttgir:102:5)
         {

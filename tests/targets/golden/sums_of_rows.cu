@@ -2,6 +2,7 @@
 //
 // channel x_31_acc_36: 6 slots of 16384 bytes, group 0 to (1,)
 // buffer scratch1: 1024 bytes, of its own
+// buffer behind_scratch1: 1024 bytes, in the slots of x_31_acc_36: read by this group alone, which changes layouts after its loop
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -276,16 +277,17 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_)
-                if ((thread.lane & 31) == 0 && (thread.warp & 3) == 0) shared_at<float>(memory + 98304) = squares_27[0];
+                if ((thread.lane & 31) == 0 && (thread.warp & 3) == 0) shared_at<float>(memory + 97280) = squares_27[0];
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) squares_25[i_] = shared_at<float>(memory + 98304);
+            for (int i_ = 0; i_ < 2; ++i_) squares_25[i_] = shared_at<float>(memory + 97280);
+            named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
-                if ((thread.lane & 28) == 0 && (thread.warp & 3) == 0) shared_at<float>(memory + 98816 + ((i_ & 1) + ((i_ >> 1) & 7) * 8 + (thread.lane & 3) * 2) * sizeof(float)) = sums[((i_ & 15))];
+                if ((thread.lane & 28) == 0 && (thread.warp & 3) == 0) shared_at<float>(memory + 97280 + ((i_ & 1) + ((i_ >> 1) & 7) * 8 + (thread.lane & 3) * 2) * sizeof(float)) = sums[((i_ & 15))];
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) squares_26[i_] = shared_at<float>(memory + 98816 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+            for (int i_ = 0; i_ < 16; ++i_) squares_26[i_] = shared_at<float>(memory + 97280 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) convert_layout_2[i_] = acc[i_];
         }
@@ -605,16 +607,17 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_)
-                if ((thread.lane & 31) == 0 && (thread.warp & 3) == 0) shared_at<float>(memory + 98304) = squares_27[0];
+                if ((thread.lane & 31) == 0 && (thread.warp & 3) == 0) shared_at<float>(memory + 97280) = squares_27[0];
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) squares_25[i_] = shared_at<float>(memory + 98304);
+            for (int i_ = 0; i_ < 2; ++i_) squares_25[i_] = shared_at<float>(memory + 97280);
+            named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
-                if ((thread.lane & 28) == 0 && (thread.warp & 3) == 0) shared_at<float>(memory + 98816 + ((i_ & 1) + ((i_ >> 1) & 7) * 8 + (thread.lane & 3) * 2) * sizeof(float)) = sums[((i_ & 15))];
+                if ((thread.lane & 28) == 0 && (thread.warp & 3) == 0) shared_at<float>(memory + 97280 + ((i_ & 1) + ((i_ >> 1) & 7) * 8 + (thread.lane & 3) * 2) * sizeof(float)) = sums[((i_ & 15))];
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) squares_26[i_] = shared_at<float>(memory + 98816 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+            for (int i_ = 0; i_ < 16; ++i_) squares_26[i_] = shared_at<float>(memory + 97280 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) convert_layout_2[i_] = acc[i_];
         }

@@ -11,7 +11,7 @@ from math import inf
 
 from twill.diagnostics import TwillError
 from twill.generation.attempt import time_of_sm, trips_if_short
-from twill.generation.builds.spills import COST_OF_LITTLE, FEW, Compiled, printed, spills_little
+from twill.generation.builds.spills import COST_OF_FEW, COST_OF_LITTLE, FEW, Compiled, printed, spills_little
 from twill.generation.generated import Generated, pace_of_sm, source
 from twill.ir.channels import Channel
 from twill.ir.program import Launch, Program
@@ -79,7 +79,8 @@ def in_more_blocks(
             continue
         fitting = replace(fitting, cuda=made.cuda)  # it may differ in its slots alone
         other = printed(replace(built, made=fitting, loading=f"{blocks} thread blocks on an SM"), wanted)
-        if other is None or (other.said and not (spills_little(other, FEW) and faster)):
+        worth_it = COST_OF_FEW * after <= before
+        if other is None or (other.said and not (spills_little(other, FEW) and worth_it)):
             break
         found, before = other, after
         if other.said:

@@ -13,6 +13,7 @@ from re import sub
 from typing import Protocol
 
 from twill.extract.rewrite.loads.late_loads import loaded_late
+from twill.generation.choices.persistence import copied_in, copies_late
 from twill.generation.choices.shared_sm import PASSES
 from twill.generation.choices.subtiles import COUNT, MORE_WARPS
 from twill.generation.generate import generate
@@ -33,6 +34,7 @@ from twill.ir.schedule import Result
 from twill.ir.statements import Pipelined, ProducerLoad, walk
 from twill.ops.axis import axis_of
 from twill.ops.table import role
+from twill.simulate.predict import intervals, shared_sm
 from twill.targets import target
 from twill.targets.cuda.loads.register_loads import LEAST_IN_FLIGHT
 
@@ -139,6 +141,19 @@ def keeps_little(made: Generated) -> bool:
     copying = any(load.vector for fill in fills for load in fill.loads)
     few = made.program.resident_blocks <= FEW_BLOCKS
     return copying and not few and (made.program.lean or _would_keep_more(made))
+
+
+def paced_by_copies(made: Generated) -> float | None:
+    """Machine cycles of an SM for an iteration of each loop, where threads of a lean program that copy tiles
+    compute masks and offsets again for longer than an iteration takes; None where they do not. (SANA's
+    _phase_c_kernel on an H200, 41 copies of a thread in an iteration of 2497 cycles: 0.211 ms, 0.186 where
+    the group that computes loads too, 3185 cycles predicted. SGLang's sparse MLA prefill 0.633 and 0.561.)"""
+    if not made.program.lean or not copies_late(made.program, made.loops):
+        return None
+    copied, alone = copied_in(made.program, made.loops), made.intervals
+    alone = alone or intervals(made.program, made.loops)
+    late = {path: max(alone[path], copied[path]) for path in copied}
+    return shared_sm(late, made.program.resident_blocks, made.loops)
 
 
 def _would_keep_more(made: Generated) -> bool:
@@ -331,6 +346,23 @@ def in_half_as_many(
     making = _maker(options, made.searched, on_progress, solve)
     what = f"{made.program.resident_blocks // 2} {ON_AN_SM}"
     return Retry(what, f"{what} at most", making(made.inputs, made.program.resident_blocks // 2), slowest)
+
+
+def loading_too(
+    inputs: Inputs,
+    options: GenerateOptions,
+    made: Generated,
+    on_progress: ProgressCallback,
+    solve: Solve,
+    slowest: float,
+) -> Retry | None:
+    """With loads by the group that computes; None where that is not open."""
+    if options.lowering.multistage is not None or inputs.groups is not None:
+        return None
+    groups = None if options.schedules else LEAST_GROUPS
+    making = _maker(options, made.searched, on_progress, solve)
+    alone = replace(inputs, groups=groups, subtile=made.subtile)
+    return Retry(TOGETHER, TOGETHER, making(alone, multistage=True), slowest)
 
 
 def _in_fewer_blocks(made: Generated, making: _Making, slowest: float, most: int) -> Iterator[Retry]:

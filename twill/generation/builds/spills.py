@@ -37,6 +37,11 @@ FEW = 32
 """Bytes spilled at most in more thread blocks on an SM than spill nothing. (On an H200 16 bytes in three
 thread blocks for two took 0.84 of the time in FastVideo's sparse attention; 120 bytes in four for three 1.2
 times the time in vLLM's prefill attention, 96 in seven for four 1.1 times in fla's chunk_fwd_o.)"""
+COST_OF_FEW = 1.2
+"""How many times as long blocks that spill nothing have to take for more that spill `FEW` bytes to come first
+(estimate). (On an H200, predicted and measured: vLLM's inverse of triangles, eight blocks that spill 12
+bytes for seven 1.14 and 1.00; LMDeploy's index of DeepSeek, eight that spill 12 bytes for seven, of which a
+launch chooses how many an SM holds, 1.14 and 0.86.)"""
 LEAN = "masks and offsets in fewer registers"
 STEPS = 3
 """How many numbers of registers for groups that load are tried, more or fewer."""
@@ -71,13 +76,19 @@ def compiled(made: Generated, changes: tuple[str, ...] = (), what: str = "") -> 
 
 
 def least_spilled(built: Compiled) -> Compiled:
-    """The kernel with the same schedule of which ptxas spills least: in its lean form, and with other
+    """The kernel with the same schedule of which ptxas spills least: with other registers for the groups that
+    load while iterations exchange tiles, else in the form that copies these, in its lean form, and with other
     registers for the groups that load, or for all threads of a group that is alone. As it is where far too
     much is spilled for that to help, or ptxas has registers enough. (Seven runs of nvcc for the gradients of
     FlagGems' attention, whose MMAs ptxas serialized for what lies between them, of 56 s.)"""
     if not built.said:
         return built
-    built = _copying(built)
+    copying = _copying(built)
+    if copying is not built and not far_too_much(built.said):
+        exchanging = _regranted(built)
+        if not exchanging.said:
+            return exchanging
+    built = copying
     if not built.said or far_too_much(built.said) or not short_of_registers(built.said):
         return built
     fewer = _with_fewer_blocks(built)
@@ -112,7 +123,7 @@ def _with_fewer_blocks(built: Compiled) -> Compiled | None:
         other = replace(program, launch=fewer, groups=(replace(group, registers=registers),))
         found = printed(replace(built, loading=f"{blocks} thread blocks on an SM"), other)
         if found and not found.said:
-            worth_it = few and COST_OF_LITTLE * time_of_sm(few.made) <= time_of_sm(found.made)
+            worth_it = few and COST_OF_FEW * time_of_sm(few.made) <= time_of_sm(found.made)
             return replace(few, worth_it=True) if few and worth_it else found
         if found and blocks > 1 and spills_little(found):
             little = found

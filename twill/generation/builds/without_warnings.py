@@ -16,9 +16,12 @@ from twill.generation.builds.retries import (
     FEWEST_GROUPS,
     LONGEST,
     ON_AN_SM,
+    TOGETHER,
     Retry,
     in_half_as_many,
     keeps_little,
+    loading_too,
+    paced_by_copies,
     retries,
     starved,
 )
@@ -147,6 +150,19 @@ def _with_registers_to_load(warned: _Warned, first: Compiled) -> Compiled | None
     return _with_fewest_groups(warned.retries(keeping=True))
 
 
+def _loading_too(warned: _Warned, first: Compiled) -> Compiled | None:
+    """Loads by the group that computes, where threads that copy are too late for an iteration."""
+    late = None if first.said else paced_by_copies(first.made)
+    if late is None:
+        return None
+    retry = loading_too(warned.inputs, warned.options, first.made, warned.on_progress, warned.solve, late)
+    if retry is None:
+        return None
+    warned.report(f"{TOGETHER}, as copies that compute masks again take longer than an iteration")
+    found = tried(retry, late)
+    return found if found and not found.said else None
+
+
 def _keeping_masks(warned: _Warned, first: Compiled) -> Compiled | None:
     """In fewer thread blocks on an SM, where threads that copy keep little."""
     if not keeps_little(first.made):
@@ -160,7 +176,7 @@ def _as_it_is(warned: _Warned, first: Compiled) -> Compiled | None:
     return first if first.worth_it or not first.said else None
 
 
-REMEDIES = (_with_registers_to_load, _keeping_masks, _as_it_is)
+REMEDIES = (_with_registers_to_load, _loading_too, _keeping_masks, _as_it_is)
 """What is built in place of a kernel that ptxas warns of, in this order, before any other is searched for."""
 
 

@@ -8,7 +8,7 @@ order) two tiles in flight take 0.742 ms where two thread blocks take 0.838, and
 in fp8.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import mul
 
 from twill.ir.loop import Function, Op, Tensor, shares
@@ -71,15 +71,20 @@ def copies_late(made: Program, loops: Sequence[Scheduled]) -> bool:
     load them: tiles in flight share the threads of one thread block. (On an H200, a bf16 product in tiles of
     128 x 128 x 32: 0.240 ms persistent, 0.209 not.)"""
     form = tiled_form(made)
-    program = form.program if form else made
-    moving = [group for group in program.groups if group.only_moves and group.warps > 1]
+    taken = copied_in(form.program if form else made, loops)
+    return any(taken[one.loop.path] > KEPT_UP * _scheduled(one) for one in loops)
+
+
+def copied_in(made: Program, loops: Sequence[Scheduled]) -> Mapping[str, float]:
+    """Machine cycles in which the threads of groups that only load copy the tiles of an iteration of each
+    loop, by its path. In a lean program they compute offsets and masks of most copies again."""
+    moving = [group for group in made.groups if group.only_moves and group.warps > 1]
     inside = [(group, one) for group in moving for one in walk(group.body) if isinstance(one, Pipelined)]
-    of_path = {one.loop.path: one for one in loops}
-
-    def late(one: Scheduled, copies: int) -> bool:
-        return copies * one.machine.copies.pace > KEPT_UP * _scheduled(one)
-
-    return any(late(of_path[one.path], _copies(program, group, one)) for group, one in inside)
+    copies = loops[0].machine.copies
+    pace, found = copies.lean_pace if made.lean else copies.pace, {one.loop.path: 0.0 for one in loops}
+    for group, one in inside:
+        found[one.path] = max(found[one.path], float(_copies(made, group, one) * pace))
+    return found
 
 
 def _copies(program: Program, group: WarpProgram, loop: Pipelined) -> int:

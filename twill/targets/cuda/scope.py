@@ -11,7 +11,7 @@ from functools import cache
 from typing import TypeGuard
 
 from twill.diagnostics import DefectError
-from twill.ir.channels import Buffer, Channel, SlotTensor
+from twill.ir.channels import BEHIND, Buffer, Channel, SlotTensor
 from twill.ir.loop import Function, Op, SharedLinear, Tensor, Value
 from twill.ir.operands import Read, Register, Slot, TensorMemory, Write
 from twill.ir.program import Program, WarpProgram
@@ -410,13 +410,23 @@ class Scope:
     def _scratch_buffer(self) -> Buffer | None:
         return next((one for one in self.program.buffers if one.id == f"scratch{self.group.id}"), None)
 
+    def _behind(self, op: Op) -> Buffer | None:
+        """The buffer of the group for an operation behind loops, where it has one apart."""
+        name = f"{BEHIND}scratch{self.group.id}"
+        return next((one for one in self.program.buffers if one.id == name and op.index in one.ops), None)
+
     def room(self, op: Op) -> Room:
-        """Where an operation's exchange, which is printed now, takes place: in a half of the scratch buffer
-        if it has room."""
-        buffer, free = self._scratch_buffer(), self.halves.free
+        """Where an operation's exchange, which is printed now, takes place: in the buffer that it has for
+        itself, or in a half of the group's scratch buffer if it has room."""
+        own, buffer, free = self._behind(op), self._scratch_buffer(), self.halves.free
+        if own is not None:
+            self.halves.forget()
+            return Room(plus("memory", own.offset), [self.group_barrier()], self.group_barrier())
         half = buffer.bytes // 2 // HALF * HALF if buffer and not buffer.overlays else 0
         if buffer is None or exchanged_bytes(op) > half:
-            return Room(self.scratch, [self.group_barrier()], self.group_barrier())
+            fits = buffer is not None and exchanged_bytes(op) <= buffer.bytes
+            place = self.scratch if fits else NO_SCRATCH
+            return Room(place, [self.group_barrier()], self.group_barrier())
         at = free or 0
         self.halves.free = half - at
         before = [self.group_barrier()] if free is None else []

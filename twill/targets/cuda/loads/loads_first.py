@@ -5,8 +5,8 @@ first and whose tiles follow the first loads, so that what they load from global
 what passes through shared memory, are waited for while the loop's tiles are under way. A thread block with
 few iterations waited for one after the other.
 
-They write neither global memory nor slots, and read no slot; no buffer lies in slots; and neither loads nor
-bounds of the loop read anything that they compute of tiles.
+They write neither global memory nor slots, and read no slot; no buffer that they use lies in slots; and
+neither loads nor bounds of the loop read anything that they compute of tiles.
 """
 
 from collections.abc import Iterator, Sequence, Set
@@ -60,7 +60,7 @@ def before_loop(program: Program, statements: Sequence[Statement]) -> tuple[Befo
     numbers and their tiles and if less is waited for then; else none."""
     count = next((i for i, one in enumerate(statements) if not _movable(program, one)), len(statements))
     loop = statements[count] if count < len(statements) else None
-    if not isinstance(loop, Pipelined) or not loop.filled or any(one.overlays for one in program.buffers):
+    if not isinstance(loop, Pipelined) or not loop.filled or uses_slots(program, statements[:count]):
         return ()
     found, late = list[Before](), set[str]()
     for one in statements[:count]:
@@ -70,6 +70,12 @@ def before_loop(program: Program, statements: Sequence[Statement]) -> tuple[Befo
     waits = any(role(program.op(index)) in _WAITING for one in found for index in one.tiles)
     needed = (*loop.bounds, *(read for load in loop.filled for read in load.reads))
     return tuple(found) if waits and not late & _registers(needed) else ()
+
+
+def uses_slots(program: Program, statements: Sequence[Statement]) -> bool:
+    """Whether a buffer in slots may be one of those that the statements use."""
+    ops = {index for one in statements if isinstance(one, Compute) for index in one.ops}
+    return any(one.overlays and (not one.ops or ops & set(one.ops)) for one in program.buffers)
 
 
 def _movable(program: Program, one: Statement) -> bool:
