@@ -128,12 +128,13 @@ def biased(tokens: int) -> Case:
 
 
 def whole_words(m: int, n: int = 4096, k: int = 4096) -> Case:
-    """The sum over k is not divided; 32 rows of weights are a group, as many as of a tile."""
-    groups: dict[str, Array] = {
-        "s_ptr": ("f16", k // 32 * n, 0.01),
-        "qz_ptr": ("i32", k // 32 * n // 8, bits),
-    }
-    return holding(on(breadth.packed_words(m, n, k), tiles_of((m, n), 64, 128), 1), **groups)
+    """The sum over k is not divided; scales and zeros for each 32 rows, as many as a block has."""
+    one = holding(
+        breadth.packed_words(m, n, k),
+        s_ptr=("f16", k // 32 * n, 0.01),
+        qz_ptr=("i32", k // 32 * n // 8, bits),
+    )
+    return on(one, tiles_of((m, n), 64, 128), 1)
 
 
 def added_input(m: int, n: int, k: int) -> Case:
