@@ -2620,7 +2620,7 @@ def tolled(a, b, c, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
         acc = tl.dot(x, y, acc)
         count += 1 + i // BLOCK
         tolls = tl.where(count % 3 == 0, tolls + count, tolls)
-    tl.store(c + row[:, None] * DIM + d[None, :], acc + count.to(tl.float32) - 8 * tolls.to(tl.float32))
+    tl.store(c + row[:, None] * DIM + d[None, :], acc + count - 8 * tolls)
 
 
 @triton.jit
