@@ -8,6 +8,7 @@ gap is bisected; elsewhere every interval is decided, one after the other.
 
 from dataclasses import dataclass, replace
 
+from twill.engine.anchor import fastened
 from twill.engine.clock import SEARCHED, Mark, own_clock
 from twill.engine.partitions import Labels, kept_together, partitions, under
 from twill.engine.probe import Feasible, Outcome, Refuted, Unknown
@@ -26,7 +27,7 @@ from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
 from twill.smt.race import QUICK, Race, Stage, decide
 from twill.smt.reasons import reasons
-from twill.smt.relax import Projection, dependences, projections
+from twill.smt.relax import Projection, dependences, projections, units
 from twill.smt.setting import WORK, Evidence, Reserve, Setting
 from twill.smt.symmetry import chained, families
 
@@ -234,6 +235,7 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     """Decide intervals until the gap is closed or the time is up."""
     agenda, pending = _Agenda(setting.work), _projections(setting)
     evidence = _as_long(setting, largest(setting, evidence))
+    evidence, agenda = _by_units(setting, evidence, agenda)
     while pending and evidence.open and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     before, evidence = evidence.best, _first(setting, evidence)
@@ -275,6 +277,15 @@ def _as_long(setting: Setting, evidence: Evidence) -> Evidence:
     refutation = replace(probe, engine=alone.engine).refutation(interval, setting.in_flight, below=True)
     setting.tell(probe.what, probe.engine, interval)
     return evidence.excluding(refutation) if refutation else evidence
+
+
+def _by_units(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
+    """Without intervals at which circuits leave operations too few starts on their units, which is soon
+    decided where most operations are in circuits. It is no resource that a reason could name."""
+    if not (evidence.open and setting.decomposes) or fastened(setting.problem) is None:
+        return evidence, agenda
+    raised, agenda = _raised(setting, evidence, agenda, units(setting.problem))
+    return replace(raised, binding=evidence.binding), agenda
 
 
 def _near(setting: Setting, evidence: Evidence) -> bool:
