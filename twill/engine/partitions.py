@@ -9,15 +9,21 @@ They only order the search: a schedule found under one is a schedule, a partitio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, combinations, pairwise
 
 from twill.engine.clusters import clusters
 from twill.engine.connected import components
-from twill.ir.problem import Problem
+from twill.ir.problem import Problem, Time
 
 LARGE = 48
 """Operations above which natural partitions keep what rule TOGETHER ties: most of those of a large loop had
 no schedule, while a solver finds others soon for a small one."""
+
+PIECES = 3
+"""Groups into which the order of the program is cut at most ..."""
+
+CUTS = 2
+"""... in so many ways."""
 
 Labels = tuple[int, ...]
 """Group label of every operation; the loads' label is 0 where there are loads."""
@@ -48,6 +54,42 @@ def partitions(problem: Problem) -> tuple[Labels, ...]:
     if len(problem.operations) > LARGE:
         found = [_together(problem, labels) for labels in found]
     return tuple(dict.fromkeys(labels for labels in found if len(set(labels)) <= limit))
+
+
+def cut(problem: Problem, interval: Time, most: int = CUTS) -> tuple[Labels, ...]:
+    """The operations that compute in the order of the program, cut into as few groups as can issue them in an
+    interval: the `most` ways that hand over the fewest bytes, of those the most even ones first. What rule
+    TOGETHER ties is brought together."""
+    issued = [0 if op.variable else problem.held(op) for op in problem.operations]
+    count = -(-sum(issued) // interval)
+    computing = [i for i, op in enumerate(problem.operations) if not op.variable]
+    loads = len(computing) < len(issued)
+    if not 1 < count <= min(PIECES, problem.limits.groups - loads):
+        return ()
+    found: dict[Labels, tuple[int, Time]] = {}
+    for ends in combinations(computing[1:], count - 1):
+        first = Counter(ends)
+        pieces = list(accumulate(first[i] for i in range(len(issued))))
+        labels = [
+            0 if op.variable else loads + piece for op, piece in zip(problem.operations, pieces, strict=True)
+        ]
+        tied = _together(problem, tuple(labels))
+        of_group = Counter[int]()
+        for group, time in zip(tied, issued, strict=True):
+            of_group[group] += time
+        if len(of_group) == count + loads and max(of_group.values()) <= interval:
+            found.setdefault(tied, (_handed_over(problem, tied), max(of_group.values())))
+    return tuple(sorted(found, key=found.__getitem__)[:most])
+
+
+def _handed_over(problem: Problem, labels: Labels) -> int:
+    """Bytes that pass between groups, and one for each edge that crosses."""
+    ends = ((problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges)
+    crossing = {
+        (a, labels[b]) for a, b in ends if labels[a] != labels[b] and not problem.operations[a].streaming
+    }
+    size = {value.src: max(value.staging, value.shared) for value in problem.values}
+    return sum(1 + size.get(problem.operations[a].id, 0) for a, _ in crossing)
 
 
 def kept_together(problem: Problem) -> tuple[Labels, ...]:

@@ -7,6 +7,7 @@ than fits the interval, another partition is needed, and the complete model find
 from dataclasses import replace
 
 from twill.engine.parallel import NOTHING
+from twill.engine.partitions import cut, under
 from twill.ir.problem import Time
 from twill.modulo.simplest import issuable
 from twill.smt import cpsat
@@ -16,25 +17,38 @@ from twill.smt.setting import Evidence, Setting
 ISSUABLE, ANY = 2.0, 0.5
 """Shares of work for schedules whose groups can issue what they have, and for all."""
 
+CUT = 1.0
+"""The same for the order of the program cut into as few groups."""
+
 
 def hopeless(setting: Setting, interval: Time) -> bool:
-    """No natural partition has groups that can issue what they have within this interval."""
-    return _applies(setting) and not any(
-        issuable(setting.problem, interval, labels) for labels in setting.candidates
-    )
+    """No natural partition has groups that can issue what they have within this interval, of those with no
+    more than one group beyond the fewest that can."""
+    problem = setting.problem
+    issued = sum(problem.held(op) for op in problem.operations if not op.variable)
+    most = 1 + -(-issued // interval) + any(op.variable for op in problem.operations)
+    few = (labels for labels in setting.candidates if len(set(labels)) <= most)
+    return _applies(setting) and not any(issuable(problem, interval, labels) for labels in few)
 
 
 def lowest(setting: Setting, evidence: Evidence) -> Evidence:
     """The lowest interval by the complete model, with one more iteration in flight than few, or that of the
-    answer to a wider problem: what is there may need a partition that is not natural. First of schedules
-    whose groups have no more to issue than fits the interval, which leaves few partitions; a refutation of
-    the others is one for so many in flight."""
+    answer to a wider problem: what is there may need a partition that is not natural. First with the order of
+    the program cut into groups, then of schedules whose groups have no more to issue than fits the interval,
+    which leaves few partitions; a refutation of the others is one for so many in flight."""
     if not _applies(setting):
         return evidence
     low = evidence.expected(setting.hoped)
     most = min(setting.few(low) + 1, setting.in_flight)
     setting.tell("trying", "cpsat", low, "under any partition")
     probe = NOTHING
+    for labels in cut(setting.problem, low):
+        budget = setting.budget(CUT * setting.work)
+        own = under(setting.problem, labels)
+        probe = cpsat.attempt(own, low, most, budget=budget, tactics=FINDING)
+        if probe.solution is not None:
+            setting.tell("feasible", "cpsat", low)
+            return evidence.found(probe.solution)
     for narrow, shares in ((True, ISSUABLE), (False, ANY)):
         budget, tactics = setting.budget(shares * setting.work), replace(FINDING, issuable=narrow)
         probe = cpsat.attempt(setting.problem, low, most, budget=budget, tactics=tactics)
