@@ -23,7 +23,13 @@ PIECES = 3
 """Groups into which the order of the program is cut at most ..."""
 
 CUTS = 2
-"""... in so many ways."""
+"""... in so many ways ..."""
+
+PLACES = 32
+"""... at about so many places, where there are more than two groups ..."""
+
+DIVIDED = 300
+"""... of a loop of so many operations at most: that takes up to a second."""
 
 Labels = tuple[int, ...]
 """Group label of every operation; the loads' label is 0 where there are loads."""
@@ -56,30 +62,58 @@ def partitions(problem: Problem) -> tuple[Labels, ...]:
     return tuple(dict.fromkeys(labels for labels in found if len(set(labels)) <= limit))
 
 
-def cut(problem: Problem, interval: Time, most: int = CUTS) -> tuple[Labels, ...]:
+def cut_if_needed(problem: Problem, interval: Time) -> tuple[Labels, ...]:
+    """The order of the program cut into groups, where no natural partition with hardly more groups than can
+    issue the work in an interval does so."""
+    issued, loads = _issued(problem), any(op.variable for op in problem.operations)
+    most = -(-sum(issued) // interval) + loads + 1
+    natural = (labels for labels in partitions(problem) if len(set(labels)) <= most)
+    return () if any(_most_issued(one, issued) <= interval for one in natural) else cut(problem, interval)
+
+
+def cut(problem: Problem, interval: Time) -> tuple[Labels, ...]:
     """The operations that compute in the order of the program, cut into as few groups as can issue them in an
-    interval: the `most` ways that hand over the fewest bytes, of those the most even ones first. What rule
-    TOGETHER ties is brought together."""
-    issued = [0 if op.variable else problem.held(op) for op in problem.operations]
-    count = -(-sum(issued) // interval)
-    computing = [i for i, op in enumerate(problem.operations) if not op.variable]
-    loads = len(computing) < len(issued)
-    if not 1 < count <= min(PIECES, problem.limits.groups - loads):
+    interval, or as there are: of the ways in which they can, or which are the most even, those that hand over
+    the fewest bytes. What rule TOGETHER ties is brought together."""
+    issued, loads = _issued(problem), any(op.variable for op in problem.operations)
+    needed, free = -(-sum(issued) // interval), problem.limits.groups - loads
+    if needed < 2 or free < 2 or len(issued) > DIVIDED:
         return ()
-    found: dict[Labels, tuple[int, Time]] = {}
-    for ends in combinations(computing[1:], count - 1):
-        first = Counter(ends)
-        pieces = list(accumulate(first[i] for i in range(len(issued))))
-        labels = [
-            0 if op.variable else loads + piece for op, piece in zip(problem.operations, pieces, strict=True)
-        ]
-        tied = _together(problem, tuple(labels))
-        of_group = Counter[int]()
-        for group, time in zip(tied, issued, strict=True):
-            of_group[group] += time
-        if len(of_group) == count + loads and max(of_group.values()) <= interval:
-            found.setdefault(tied, (_handed_over(problem, tied), max(of_group.values())))
-    return tuple(sorted(found, key=found.__getitem__)[:most])
+    count = min(needed, PIECES, free)
+    found: dict[Labels, tuple[Time, int, Time]] = {}
+    for labels in _cuts(problem, count):
+        most = _most_issued(labels, issued)
+        if len(set(labels)) == count + loads and not _torn(problem, labels):
+            found.setdefault(labels, (max(0, most - interval), _handed_over(problem, labels), most))
+    return tuple(sorted(found, key=found.__getitem__)[:CUTS])
+
+
+def _issued(problem: Problem) -> list[Time]:
+    """For how long each operation that computes keeps its group."""
+    return [0 if op.variable else problem.held(op) for op in problem.operations]
+
+
+def _cuts(problem: Problem, count: int) -> Iterator[Labels]:
+    loads = any(op.variable for op in problem.operations)
+    computing = [i for i, op in enumerate(problem.operations) if not op.variable]
+    places = computing[1 :: 1 + (count > 2) * len(computing) // PLACES]
+    for ends in combinations(places, count - 1):
+        pieces = accumulate(int(i in ends) for i in range(len(problem.operations)))
+        pairs = zip(problem.operations, pieces, strict=True)
+        yield _together(problem, tuple(0 if op.variable else loads + piece for op, piece in pairs))
+
+
+def _most_issued(labels: Labels, issued: Sequence[Time]) -> Time:
+    """Of a group."""
+    of_group = Counter[int]()
+    for group, time in zip(labels, issued, strict=True):
+        of_group[group] += time
+    return max(of_group.values(), default=0)
+
+
+def _torn(problem: Problem, labels: Labels) -> bool:
+    """It breaks rule APART."""
+    return any(labels[problem.index(a)] == labels[problem.index(b)] for a, b in problem.apart)
 
 
 def _handed_over(problem: Problem, labels: Labels) -> int:

@@ -7,7 +7,7 @@ than fits the interval, another partition is needed, and the complete model find
 from dataclasses import replace
 
 from twill.engine.parallel import NOTHING
-from twill.engine.partitions import cut, under
+from twill.engine.partitions import Labels, cut, cut_if_needed, under
 from twill.ir.problem import Time
 from twill.modulo.simplest import issuable
 from twill.smt import cpsat
@@ -25,10 +25,15 @@ def hopeless(setting: Setting, interval: Time) -> bool:
     """No natural partition has groups that can issue what they have within this interval, of those with no
     more than one group beyond the fewest that can."""
     problem = setting.problem
-    issued = sum(problem.held(op) for op in problem.operations if not op.variable)
-    most = 1 + -(-issued // interval) + any(op.variable for op in problem.operations)
-    few = (labels for labels in setting.candidates if len(set(labels)) <= most)
-    return _applies(setting) and not any(issuable(problem, interval, labels) for labels in few)
+    return _applies(setting) and (
+        not any(issuable(problem, interval, labels) for labels in setting.candidates)
+        or any(issuable(problem, interval, labels) for labels in cut_if_needed(problem, interval))
+    )
+
+
+def _cuts(setting: Setting, interval: Time) -> list[Labels]:
+    found = cut(setting.problem, interval)
+    return [labels for labels in found if issuable(setting.problem, interval, labels)]
 
 
 def lowest(setting: Setting, evidence: Evidence) -> Evidence:
@@ -42,7 +47,7 @@ def lowest(setting: Setting, evidence: Evidence) -> Evidence:
     most = min(setting.few(low) + 1, setting.in_flight)
     setting.tell("trying", "cpsat", low, "under any partition")
     probe = NOTHING
-    for labels in cut(setting.problem, low):
+    for labels in _cuts(setting, low):
         budget = setting.budget(CUT * setting.work)
         own = under(setting.problem, labels)
         probe = cpsat.attempt(own, low, most, budget=budget, tactics=FINDING)
