@@ -1,5 +1,6 @@
 """The order of the program, cut into groups that can issue what they have."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from random import Random
 
@@ -9,7 +10,12 @@ from tests.properties.tiny import tiny_problem
 from twill.engine.clusters import clusters
 from twill.engine.partitions import cut, cut_if_needed
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
+from twill.ir.search import Options
 from twill.modulo.constructive import rising
+from twill.modulo.start import start
+from twill.smt import search
+from twill.smt.lowest import lowest, lowest_of_large
+from twill.smt.setting import Evidence, Setting
 from twill.verify import check
 
 ISSUE = 10
@@ -43,6 +49,20 @@ def test_a_schedule_of_what_is_cut_is_constructed_at_the_bound() -> None:
     assert cut_if_needed(problem, 3 * ISSUE)
     found = next(one for one in rising(problem, 3 * ISSUE, 3 * ISSUE, 4) if not check(problem, one))
     assert (found.interval, len(found.groups)) == (3 * ISSUE, 2)
+
+
+@pytest.mark.parametrize(("most", "step"), [(48, lowest), (4, lowest_of_large)])
+def test_a_solver_looks_for_a_schedule_of_what_is_cut(
+    most: int, step: Callable[[Setting, Evidence], Evidence], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of small loops, and of those that are too large for the complete model."""
+    monkeypatch.setattr("twill.smt.setting.LARGE", most)
+    problem = chain(6, small=3)
+    begin = start(problem)
+    setting = search._setting(problem, Options(), lambda _: None, begin, 4, None)
+    found = step(setting, Evidence(3 * ISSUE, begin.top)).best
+    assert found is not None
+    assert (found.interval, found.group) == (3 * ISSUE, (1, 1, 1, 2, 2, 2))
 
 
 @pytest.mark.parametrize("seed", range(80))

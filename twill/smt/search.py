@@ -21,7 +21,7 @@ from twill.smt.cpsat import FINDING, Tactics
 from twill.smt.early import early, soon
 from twill.smt.gap import by_slots
 from twill.smt.largest import largest
-from twill.smt.lowest import hopeless, lowest
+from twill.smt.lowest import hopeless, lowest, lowest_of_large
 from twill.smt.outcome import outcome, time_note
 from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
@@ -318,6 +318,7 @@ def _first(setting: Setting, evidence: Evidence) -> Evidence:
     if evidence.open and hopeless(setting, evidence.low):
         evidence = lowest(setting, evidence)
         return early(setting, evidence) if evidence.open else evidence
+    evidence = lowest_of_large(setting, evidence) if evidence.open else evidence
     evidence = early(setting, evidence) if evidence.open else evidence
     enough = _near_enough(setting, evidence) or _roughly(setting, evidence)
     return evidence if not evidence.open or enough or setting.use.brief else lowest(setting, evidence)
