@@ -1,6 +1,7 @@
 """The order of the program, cut into groups that can issue what they have."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -8,7 +9,7 @@ import pytest
 
 from tests.properties.tiny import tiny_problem
 from twill.engine.clusters import clusters
-from twill.engine.partitions import cut, cut_if_needed
+from twill.engine.partitions import cut, cut_if_needed, partitions
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.ir.search import Options
 from twill.modulo.constructive import rising
@@ -75,3 +76,22 @@ def test_what_is_cut_keeps_the_rules_of_partitions(seed: int) -> None:
             assert all(labels[problem.index(a)] != labels[problem.index(b)] for a, b in problem.apart)
             kinds = {(label, op.variable) for label, op in zip(labels, problem.operations, strict=True)}
             assert len(kinds) == len(set(labels))
+
+
+def test_what_is_apart_grows_into_a_partition() -> None:
+    """No natural partition keeps two ends of a chain apart whose middle is in one piece: each takes what it
+    shares most bytes with."""
+    problem = chain(6, small=3)
+    tied = replace(problem, together=(("o0", "o1"), ("o4", "o5")), apart=(("o0", "o5"),))
+    assert (1, 1, 1, 1, 2, 2) not in partitions(problem)
+    assert (1, 1, 1, 1, 2, 2) in partitions(tied)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_grows_keeps_the_rules_of_partitions(seed: int) -> None:
+    """Where any partition does, one that is tried does."""
+    problem = tiny_problem(Random(seed))
+    tied = clusters(problem)
+    for labels in partitions(problem)[-2:] if problem.apart and tied.contradiction is None else ():
+        kinds = {(label, op.variable) for label, op in zip(labels, problem.operations, strict=True)}
+        assert len(kinds) == len(set(labels))

@@ -7,9 +7,9 @@ They only order the search: a schedule found under one is a schedule, a partitio
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, combinations, pairwise
+from itertools import accumulate, combinations, count, pairwise
 
 from twill.engine.clusters import clusters
 from twill.engine.connected import components
@@ -59,7 +59,47 @@ def partitions(problem: Problem) -> tuple[Labels, ...]:
     found += [_labels(problem, [loads, *_dealt(pieces, count), narrow]) for count in counts]
     if len(problem.operations) > LARGE:
         found = [_together(problem, labels) for labels in found]
+    if problem.apart and all(_torn(problem, labels) or _split(problem, labels) for labels in found):
+        found += [
+            _grown(problem, order) for order in (range(len(loads + rest)), range(len(loads + rest))[::-1])
+        ]
     return tuple(dict.fromkeys(labels for labels in found if len(set(labels)) <= limit))
+
+
+def _grown(problem: Problem, order: Sequence[int]) -> Labels:
+    """What rule APART names in groups of its own; what is left joins, in this order, the group with which it
+    shares the most bytes, after all that is tied to it."""
+    tied = clusters(problem)
+    label: dict[int, int] = {c: 0 for c, loads in enumerate(tied.variable) if loads}
+    for c in sorted({c for pair in tied.apart for c in pair} - set(label)):
+        taken = {
+            label[b] for a, b in (*tied.apart, *((y, x) for x, y in tied.apart)) if a == c and b in label
+        }
+        label[c] = next(g for g in count(1) if g not in taken)
+    size = {value.src: max(value.staging, value.shared) for value in problem.values}
+    links = [
+        (tied.of[problem.index(e.src)], tied.of[problem.index(e.dst)], 1 + size.get(e.src, 0))
+        for e in problem.edges
+    ]
+    waiting = list(dict.fromkeys(tied.of[op] for op in order if tied.of[op] not in label))
+    while waiting:
+        shared = {c: _shared_with(c, links, label) for c in waiting}
+        c = next((c for c in waiting if shared[c]), waiting[0])
+        label[c] = max(shared[c] or {1: 0}, key=lambda g: shared[c][g])
+        waiting.remove(c)
+    return tuple(label[c] for c in tied.of)
+
+
+def _shared_with(
+    cluster: int, links: Sequence[tuple[int, int, int]], label: Mapping[int, int]
+) -> Counter[int]:
+    """Bytes that a cluster shares with each group that computes."""
+    found = Counter[int]()
+    for a, b, size in links:
+        other = b if a == cluster else a
+        if cluster in (a, b) and label.get(other, 0):
+            found[label[other]] += size
+    return found
 
 
 def cut_if_needed(problem: Problem, interval: Time) -> tuple[Labels, ...]:
@@ -109,6 +149,11 @@ def _most_issued(labels: Labels, issued: Sequence[Time]) -> Time:
     for group, time in zip(labels, issued, strict=True):
         of_group[group] += time
     return max(of_group.values(), default=0)
+
+
+def _split(problem: Problem, labels: Labels) -> bool:
+    """It breaks rule TOGETHER."""
+    return any(len({labels[op] for op in members}) > 1 for members in clusters(problem).members)
 
 
 def _torn(problem: Problem, labels: Labels) -> bool:
