@@ -35,7 +35,7 @@ def fastened(problem: Problem) -> int | None:
     members: defaultdict[int, list[int]] = defaultdict(list)
     for i in computing:
         members[component[problem.operations[i].id]].append(i)
-    most = max(members.values(), key=len, default=[])
+    most = max(members.values(), key=len, default=list[int]())
     if len(most) < 2 or 2 * len(most) < len(computing):
         return None
     return max(most, key=lambda i: max((use.cycles for use in problem.operations[i].reservations), default=0))

@@ -113,8 +113,8 @@ def cut_if_needed(problem: Problem, interval: Time) -> tuple[Labels, ...]:
 
 def cut(problem: Problem, interval: Time) -> tuple[Labels, ...]:
     """The operations that compute in the order of the program, cut into as few groups as can issue them in an
-    interval, or as there are: of the ways in which they can, or which are the most even, those that hand over
-    the fewest bytes. What rule TOGETHER ties is brought together."""
+    interval, or as there are: of the ways in which they can, or which are the most even, those in which
+    the fewest bytes cross groups. What rule TOGETHER ties is brought together."""
     issued, loads = _issued(problem), any(op.variable for op in problem.operations)
     needed, free = -(-sum(issued) // interval), problem.limits.groups - loads
     if needed < 2 or free < 2 or len(issued) > DIVIDED:
@@ -124,7 +124,7 @@ def cut(problem: Problem, interval: Time) -> tuple[Labels, ...]:
     for labels in _cuts(problem, count):
         most = _most_issued(labels, issued)
         if len(set(labels)) == count + loads and not _torn(problem, labels):
-            found.setdefault(labels, (max(0, most - interval), _handed_over(problem, labels), most))
+            found.setdefault(labels, (max(0, most - interval), _crossing_bytes(problem, labels), most))
     return tuple(sorted(found, key=found.__getitem__)[:CUTS])
 
 
@@ -161,7 +161,7 @@ def _torn(problem: Problem, labels: Labels) -> bool:
     return any(labels[problem.index(a)] == labels[problem.index(b)] for a, b in problem.apart)
 
 
-def _handed_over(problem: Problem, labels: Labels) -> int:
+def _crossing_bytes(problem: Problem, labels: Labels) -> int:
     """Bytes that pass between groups, and one for each edge that crosses."""
     ends = ((problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges)
     crossing = {

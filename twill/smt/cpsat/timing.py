@@ -86,9 +86,9 @@ def rectangles(v: Variables, op: int, use: Reservation) -> list[cp_model.Interva
     if rest == 0:
         return full
     ended = use.offset + use.cycles <= v.problem.operations[op].duration
-    turns = (0,) if v.alone and ended else (0, 1)
+    periods = (0,) if v.alone and ended else (0, 1)
     return full + [
-        v.model.new_fixed_size_interval_var(residue + turn * v.interval, rest, "") for turn in turns
+        v.model.new_fixed_size_interval_var(residue + period * v.interval, rest, "") for period in periods
     ]
 
 
