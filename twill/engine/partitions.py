@@ -102,6 +102,11 @@ def _shared_with(
     return found
 
 
+def cut_if_large(problem: Problem, interval: Time) -> tuple[Labels, ...]:
+    """The same of a large loop; for a small one a solver finds simpler partitions."""
+    return cut_if_needed(problem, interval) if len(problem.operations) > LARGE else ()
+
+
 def cut_if_needed(problem: Problem, interval: Time) -> tuple[Labels, ...]:
     """The order of the program cut into groups, where no natural partition with hardly more groups than can
     issue the work in an interval does so."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from twill.engine import decode
-from twill.engine.partitions import cut_if_needed, partitions
+from twill.engine.partitions import cut_if_large, partitions
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.modulo.addresses import first_fit
@@ -156,8 +156,9 @@ def supported(problem: Problem, interval: Time, joint: bool) -> bool:
 
 
 def _by_groups(problem: Problem, interval: Time | None) -> list[Labels]:
-    """Natural partitions, and where none can issue its work in an interval, the order of the program cut."""
-    candidates: list[Labels] = [*partitions(problem), *(cut_if_needed(problem, interval) if interval else ())]
+    """Natural partitions, and where none of a large loop can issue its work in an interval, the
+    order of the program cut."""
+    candidates: list[Labels] = [*partitions(problem), *(cut_if_large(problem, interval) if interval else ())]
     return sorted(candidates, key=lambda labels: len(set(labels)))
 
 

@@ -15,7 +15,7 @@ from itertools import product
 from typing import NamedTuple
 
 from twill.engine import decode
-from twill.engine.partitions import cut_if_needed, partitions
+from twill.engine.partitions import cut_if_large, partitions
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.modulo.addresses import first_fit
@@ -103,7 +103,7 @@ def _possible(problem: Problem, interval: Time) -> bool:
 
 def _fewest_first(problem: Problem, interval: Time) -> list[Labels]:
     return sorted(
-        (*partitions(problem), *cut_if_needed(problem, interval)), key=lambda labels: len(set(labels))
+        (*partitions(problem), *cut_if_large(problem, interval)), key=lambda labels: len(set(labels))
     )
 
 

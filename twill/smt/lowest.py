@@ -42,17 +42,14 @@ def _cuts(setting: Setting, interval: Time) -> list[Labels]:
 
 def lowest(setting: Setting, evidence: Evidence) -> Evidence:
     """The lowest interval by the complete model, with one more iteration in flight than few, or that of the
-    answer to a wider problem: what is there may need a partition that is not natural. First with the order of
-    the program cut into groups, then of schedules whose groups have no more to issue than fits the interval,
-    which leaves few partitions; a refutation of the others is one for so many in flight."""
+    answer to a wider problem: what is there may need a partition that is not natural. First of schedules
+    whose groups have no more to issue than fits the interval, which leaves few partitions; a refutation of
+    the others is one for so many in flight. Last with the order of the program cut into groups."""
     if not _applies(setting):
         return evidence
     low = evidence.expected(setting.hoped)
     most = min(setting.few(low) + 1, setting.in_flight)
     setting.tell("trying", "cpsat", low, "under any partition")
-    found = _under_cuts(setting, low, CUT)
-    if found is not None:
-        return evidence.found(found)
     probe = NOTHING
     for narrow, shares in ((True, ISSUABLE), (False, ANY)):
         budget, tactics = setting.budget(shares * setting.work), replace(FINDING, issuable=narrow)
@@ -60,6 +57,9 @@ def lowest(setting: Setting, evidence: Evidence) -> Evidence:
         if probe.solution is not None:
             setting.tell("feasible", "cpsat", low)
             return evidence.found(probe.solution)
+    found = None if probe.refuted else _under_cuts(setting, low, CUT)
+    if found is not None:
+        return evidence.found(found)
     refutation = probe.refutation(low, most, below=setting.problem.monotone)
     if refutation and most == setting.in_flight:
         return evidence.excluding(refutation)
