@@ -22,5 +22,10 @@ def test_an_engine(engine: str, count: int) -> None:
     assert problems(replace(ENOUGH, engines=(engine,)), range(1000, 1000 + count)) == []
 
 
+def test_a_single_iteration() -> None:
+    """It begins with its period, and needs no second copy of a reservation."""
+    assert problems(replace(ENOUGH, engines=("cpsat",), in_flight=1), range(3000, 3060)) == []
+
+
 def test_the_search() -> None:
     assert problems(replace(ENOUGH, search=True), range(2000, 2010)) == []

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from twill.engine.anchor import anchor
+from twill.engine.anchor import anchor, fastened
 from twill.engine.probe import Budget
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Edge, Operation, Problem, Reservation, Unit
@@ -36,6 +36,20 @@ def test_the_circuit_has_the_least_slack_of_all_paths(seed: int) -> None:
     tied = [i for i, op in enumerate(problem.operations) if op.duration == longest]
     slack = [weight[i][i] if weight[i][i] > NEVER // 2 else NEVER for i in tied]
     assert anchor(problem, interval) == tied[slack.index(max(slack))]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_circuits_bound_the_starts_of_most_operations(seed: int) -> None:
+    """By paths there and back, as all pairs' longest paths say."""
+    problem = random_loop(Random(seed))
+    weight = longest_paths(problem, 100)
+    found, count = fastened(problem), len(problem.operations)
+    tied = [
+        sum(min(weight[a][b], weight[b][a]) > NEVER // 2 for b in range(count) if b != a) + 1
+        for a in range(count)
+    ]
+    assert (found is None) == (max(tied) < max(2, count / 2))
+    assert found is None or tied[found] == max(tied)
 
 
 def test_an_interval_that_a_circuit_refutes_has_an_anchor_too() -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.properties.oracle import TooLargeError, best
 from tests.properties.strategies import problems
 from tests.properties.test_monotone import monotone
-from twill.engine.probe import UNLIMITED, Feasible, Probe, Refuted, Unknown
+from twill.engine.anchor import fastened
+from twill.engine.probe import UNLIMITED, Budget, Feasible, Probe, Refuted, Unknown
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.ir.schedule import Solution
 from twill.ir.search import Options
@@ -20,7 +21,7 @@ from twill.modulo.start import start
 from twill.pipeline import solve
 from twill.smt import cpsat, projecting, sat, search
 from twill.smt.parts import independent, refute, stated
-from twill.smt.relax import projections
+from twill.smt.relax import projections, units
 from twill.smt.setting import Evidence
 
 
@@ -68,10 +69,34 @@ def test_a_projection_has_every_schedule(problem: Problem, above: int, random: R
     interval, left = bounds(problem).value + above, [3000]
     try:
         if best(problem, interval, 2, left=left):
-            for projection in projections(problem):
+            for projection in (*projections(problem), units(problem)):
                 assert best(projection.at(interval), interval, 2, left=left), projection.name
     except TooLargeError:
         pass
+
+
+def two_paths() -> Problem:
+    """A circuit of two paths whose middles need the same unit: neither a circuit nor the unit alone takes as
+    long as one after the other."""
+    middle = Reservation("U", 4)
+    ops = tuple(
+        Operation(name, "op", (middle,) * name.startswith("b"), 1, warps=4) for name in ("a", "b0", "b1", "c")
+    )
+    edges = [Edge("a", b, 1) for b in ("b0", "b1")] + [Edge(b, "c", 4) for b in ("b0", "b1")]
+    return Problem("paths", "toy", (Unit("U"),), ops, (*edges, Edge("c", "a", 1, 1)))
+
+
+def test_units_are_a_bound_where_circuits_have_no_slack() -> None:
+    """However many iterations are in flight."""
+    problem = two_paths()
+    assert bounds(problem).value == 8
+    assert fastened(problem) is not None
+    small = units(problem)
+    for interval, what in ((9, "infeasible"), (10, "feasible")):
+        assert cpsat.attempt(small.at(interval), interval, 16, budget=Budget(60, 0.02)).what == what
+        assert (best(problem, interval, 2) is None) == (what == "infeasible")
+    result = solve(problem, Options(time_limit=60))
+    assert (result.status, result.proved) == ("optimal", 10)
 
 
 @settings(max_examples=80, deadline=None)

@@ -1,7 +1,8 @@
 """The operation that a schedule is counted from: all starts may be shifted, so one may be at residue 0.
 
 Which one it is excludes no schedule, but an engine decides it soonest where the start that it fixes fixes
-others: those in circuits with it.
+others: those in circuits with it. Where most operations are, it may start at a constant: each circuit of
+slack S at an interval leaves an operation on it S + 1 starts, whatever the number of iterations in flight.
 """
 
 from collections import defaultdict
@@ -24,6 +25,20 @@ def foremost(problem: Problem) -> int:
     """The first operation with the longest reservation: counted from it, the shortest schedule is proven
     soonest."""
     return _longest(problem)[0]
+
+
+def fastened(problem: Problem) -> int | None:
+    """An operation whose start bounds those of most operations that compute, by circuits through both: the
+    one of these with the longest reservation; None where no circuits do."""
+    component = strong([op.id for op in problem.operations], ((e.src, e.dst) for e in problem.edges))
+    computing = [i for i, op in enumerate(problem.operations) if not op.variable]
+    members: defaultdict[int, list[int]] = defaultdict(list)
+    for i in computing:
+        members[component[problem.operations[i].id]].append(i)
+    most = max(members.values(), key=len, default=list[int]())
+    if len(most) < 2 or 2 * len(most) < len(computing):
+        return None
+    return max(most, key=lambda i: max((use.cycles for use in problem.operations[i].reservations), default=0))
 
 
 def _longest(problem: Problem) -> list[int]:

@@ -7,17 +7,29 @@ They only order the search: a schedule found under one is a schedule, a partitio
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, combinations, count, pairwise
 
 from twill.engine.clusters import clusters
 from twill.engine.connected import components
-from twill.ir.problem import Problem
+from twill.ir.problem import Problem, Time
 
 LARGE = 48
 """Operations above which natural partitions keep what rule TOGETHER ties: most of those of a large loop had
 no schedule, while a solver finds others soon for a small one."""
+
+PIECES = 3
+"""Groups into which the order of the program is cut at most ..."""
+
+CUTS = 2
+"""... in so many ways ..."""
+
+PLACES = 32
+"""... at about so many places, where there are more than two groups ..."""
+
+DIVIDED = 300
+"""... of a loop of so many operations at most: that takes up to a second."""
 
 Labels = tuple[int, ...]
 """Group label of every operation; the loads' label is 0 where there are loads."""
@@ -47,7 +59,121 @@ def partitions(problem: Problem) -> tuple[Labels, ...]:
     found += [_labels(problem, [loads, *_dealt(pieces, count), narrow]) for count in counts]
     if len(problem.operations) > LARGE:
         found = [_together(problem, labels) for labels in found]
+    if problem.apart and all(_torn(problem, labels) or _split(problem, labels) for labels in found):
+        found += [
+            _grown(problem, order) for order in (range(len(loads + rest)), range(len(loads + rest))[::-1])
+        ]
     return tuple(dict.fromkeys(labels for labels in found if len(set(labels)) <= limit))
+
+
+def _grown(problem: Problem, order: Sequence[int]) -> Labels:
+    """What rule APART names in groups of its own; what is left joins, in this order, the group with which it
+    shares the most bytes, after all that is tied to it."""
+    tied = clusters(problem)
+    label: dict[int, int] = {c: 0 for c, loads in enumerate(tied.variable) if loads}
+    for c in sorted({c for pair in tied.apart for c in pair} - set(label)):
+        taken = {
+            label[b] for a, b in (*tied.apart, *((y, x) for x, y in tied.apart)) if a == c and b in label
+        }
+        label[c] = next(g for g in count(1) if g not in taken)
+    size = {value.src: max(value.staging, value.shared) for value in problem.values}
+    links = [
+        (tied.of[problem.index(e.src)], tied.of[problem.index(e.dst)], 1 + size.get(e.src, 0))
+        for e in problem.edges
+    ]
+    waiting = list(dict.fromkeys(tied.of[op] for op in order if tied.of[op] not in label))
+    while waiting:
+        shared = {c: _shared_with(c, links, label) for c in waiting}
+        c = next((c for c in waiting if shared[c]), waiting[0])
+        label[c] = max(shared[c] or {1: 0}, key=lambda g: shared[c][g])
+        waiting.remove(c)
+    return tuple(label[c] for c in tied.of)
+
+
+def _shared_with(
+    cluster: int, links: Sequence[tuple[int, int, int]], label: Mapping[int, int]
+) -> Counter[int]:
+    """Bytes that a cluster shares with each group that computes."""
+    found = Counter[int]()
+    for a, b, size in links:
+        other = b if a == cluster else a
+        if cluster in (a, b) and label.get(other, 0):
+            found[label[other]] += size
+    return found
+
+
+def cut_if_large(problem: Problem, interval: Time) -> tuple[Labels, ...]:
+    """The same of a large loop; for a small one a solver finds simpler partitions."""
+    return cut_if_needed(problem, interval) if len(problem.operations) > LARGE else ()
+
+
+def cut_if_needed(problem: Problem, interval: Time) -> tuple[Labels, ...]:
+    """The order of the program cut into groups, where no natural partition with hardly more groups than can
+    issue the work in an interval does so."""
+    issued, loads = _issued(problem), any(op.variable for op in problem.operations)
+    most = -(-sum(issued) // interval) + loads + 1
+    natural = (labels for labels in partitions(problem) if len(set(labels)) <= most)
+    return () if any(_most_issued(one, issued) <= interval for one in natural) else cut(problem, interval)
+
+
+def cut(problem: Problem, interval: Time) -> tuple[Labels, ...]:
+    """The operations that compute in the order of the program, cut into as few groups as can issue them in an
+    interval, or as there are: of the ways in which they can, or which are the most even, those in which
+    the fewest bytes cross groups. What rule TOGETHER ties is brought together."""
+    issued, loads = _issued(problem), any(op.variable for op in problem.operations)
+    needed, free = -(-sum(issued) // interval), problem.limits.groups - loads
+    if needed < 2 or free < 2 or len(issued) > DIVIDED:
+        return ()
+    count = min(needed, PIECES, free)
+    found: dict[Labels, tuple[Time, int, Time]] = {}
+    for labels in _cuts(problem, count):
+        most = _most_issued(labels, issued)
+        if len(set(labels)) == count + loads and not _torn(problem, labels):
+            found.setdefault(labels, (max(0, most - interval), _crossing_bytes(problem, labels), most))
+    return tuple(sorted(found, key=found.__getitem__)[:CUTS])
+
+
+def _issued(problem: Problem) -> list[Time]:
+    """For how long each operation that computes keeps its group."""
+    return [0 if op.variable else problem.held(op) for op in problem.operations]
+
+
+def _cuts(problem: Problem, count: int) -> Iterator[Labels]:
+    loads = any(op.variable for op in problem.operations)
+    computing = [i for i, op in enumerate(problem.operations) if not op.variable]
+    places = computing[1 :: 1 + (count > 2) * len(computing) // PLACES]
+    for ends in combinations(places, count - 1):
+        pieces = accumulate(int(i in ends) for i in range(len(problem.operations)))
+        pairs = zip(problem.operations, pieces, strict=True)
+        yield _together(problem, tuple(0 if op.variable else loads + piece for op, piece in pairs))
+
+
+def _most_issued(labels: Labels, issued: Sequence[Time]) -> Time:
+    """Of a group."""
+    of_group = Counter[int]()
+    for group, time in zip(labels, issued, strict=True):
+        of_group[group] += time
+    return max(of_group.values(), default=0)
+
+
+def _split(problem: Problem, labels: Labels) -> bool:
+    """It breaks rule TOGETHER."""
+    return any(len({labels[op] for op in members}) > 1 for members in clusters(problem).members)
+
+
+def _torn(problem: Problem, labels: Labels) -> bool:
+    """It breaks rule APART."""
+    return any(labels[problem.index(a)] == labels[problem.index(b)] for a, b in problem.apart)
+
+
+def _crossing_bytes(problem: Problem, labels: Labels) -> int:
+    """Bytes that pass between groups, and one for each edge that crosses."""
+    ends = ((problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges)
+    crossing = {
+        (a, labels[b]) for a, b in ends if labels[a] != labels[b] and not problem.operations[a].streaming
+    }
+    size = {value.src: max(value.staging, value.shared) for value in problem.values}
+    return sum(1 + size.get(problem.operations[a].id, 0) for a, _ in crossing)
 
 
 def kept_together(problem: Problem) -> tuple[Labels, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from twill.engine import decode
-from twill.engine.partitions import partitions
+from twill.engine.partitions import cut_if_large, partitions
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.modulo.addresses import first_fit
@@ -53,7 +53,7 @@ def schedules(
     has what `supported` excludes. It ends when it is `late`."""
     if not supported(problem, interval, joint) or len(problem.operations) > LARGEST:
         return
-    for labels in _by_groups(problem) if joint else (None,):
+    for labels in _by_groups(problem, interval) if joint else (None,):
         starts = _starts(problem, interval, labels, late)
         if starts is not None:
             found = _solution(problem, interval, starts, labels)
@@ -77,7 +77,7 @@ def rising(
     count = len(problem.operations)
     if not supported(problem, top, joint) or count > MOST:
         return
-    least = [(labels, _least(problem, labels)) for labels in (_by_groups(problem) if joint else [None])]
+    least = [(labels, _least(problem, labels)) for labels in (_by_groups(problem, low) if joint else [None])]
     ways, step, left = _ways(problem), LARGE_STEP if count > LARGEST else STEP, PLACED
     interval = low
     while interval <= min(top, REACH * low) and (left > 0 or count <= LARGEST):
@@ -131,7 +131,7 @@ def shifted(
     if not families or unfit or len(problem.operations) > LARGEST:
         return
     orders = (range(len(problem.operations)), depth_first(problem))
-    least = [(labels, _least(problem, labels)) for labels in _by_groups(problem)]
+    least = [(labels, _least(problem, labels)) for labels in _by_groups(problem, None)]
     for interval in intervals:
         fitting = [labels for labels, lowest in least if lowest <= interval]
         for labels, order in product(fitting, orders):
@@ -155,8 +155,10 @@ def supported(problem: Problem, interval: Time, joint: bool) -> bool:
     return not problem.starts
 
 
-def _by_groups(problem: Problem) -> list[Labels]:
-    candidates: list[Labels] = [*partitions(problem)]
+def _by_groups(problem: Problem, interval: Time | None) -> list[Labels]:
+    """Natural partitions, and where none of a large loop can issue its work in an interval, the
+    order of the program cut."""
+    candidates: list[Labels] = [*partitions(problem), *(cut_if_large(problem, interval) if interval else ())]
     return sorted(candidates, key=lambda labels: len(set(labels)))
 
 

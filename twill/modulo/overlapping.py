@@ -15,7 +15,7 @@ from itertools import product
 from typing import NamedTuple
 
 from twill.engine import decode
-from twill.engine.partitions import partitions
+from twill.engine.partitions import cut_if_large, partitions
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.modulo.addresses import first_fit
@@ -59,7 +59,7 @@ def at(problem: Problem, interval: Time, in_flight: int) -> Iterator[Solution]:
     scheduling, of the shortest rest of the iteration and of the earliest start first."""
     if not _possible(problem, interval):
         return
-    for labels in _fewest_first(problem):
+    for labels in _fewest_first(problem, interval):
         window = windows(problem, interval, labels)
         for rank in () if window is None else _ranks(window):
             placing = _placing(problem, interval, labels)
@@ -83,7 +83,7 @@ def rising(
     count = len(problem.operations)
     if count > LARGEST:
         return
-    fewest, ways, left, interval = _fewest_first(problem), list(_ways(problem)), placed, low
+    fewest, ways, left, interval = _fewest_first(problem, low), list(_ways(problem)), placed, low
     while interval < min(high, REACH * low + 1) and left > 0:
         if interval == low or count <= SMALL:
             yield from at(problem, interval, in_flight)
@@ -101,8 +101,10 @@ def _possible(problem: Problem, interval: Time) -> bool:
     return len(problem.operations) <= LARGEST and supported(problem, interval, joint=True)
 
 
-def _fewest_first(problem: Problem) -> list[Labels]:
-    return sorted(partitions(problem), key=lambda labels: len(set(labels)))
+def _fewest_first(problem: Problem, interval: Time) -> list[Labels]:
+    return sorted(
+        (*partitions(problem), *cut_if_large(problem, interval)), key=lambda labels: len(set(labels))
+    )
 
 
 def _ranks(window: Window) -> Iterator[list[tuple[Time, int]]]:

@@ -16,7 +16,7 @@ from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Result
 from twill.smt import parts, slots
 from twill.smt.portfolio import engine
-from twill.smt.relax import dependences, projections
+from twill.smt.relax import dependences, projections, units
 
 ORDER = ("cpsat", "benders", "sat")
 """Engines that may confirm, the fastest first."""
@@ -84,7 +84,7 @@ def _projected(problem: Problem, begun: Confirmation) -> list[tuple[Problem, int
     """The projection on record as problems, all of which are refuted, each with the iterations in flight up
     to which it is."""
     most = begun.max_in_flight
-    named = {one.engine: one for one in (*projections(problem), dependences(problem))}
+    named = {one.engine: one for one in (*projections(problem), dependences(problem), units(problem))}
     if begun.recorded in named:
         return [(named[begun.recorded].at(begun.interval), most)]
     whole = parts.independent(problem) if begun.recorded == parts.NAME else None

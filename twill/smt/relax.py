@@ -61,6 +61,27 @@ def dependences(problem: Problem) -> Projection:
     return Projection("dependences", lambda _: alone, quick=True)
 
 
+def units(problem: Problem) -> Projection:
+    """Dependences, with the cheaper delay of each, and units, which two circuits of little slack may need at
+    the same time."""
+    free = replace(
+        problem,
+        operations=tuple(
+            replace(op, issue=0, warps=1, variable=False, streaming=False, divisible=False)
+            for op in problem.operations
+        ),
+        edges=tuple(
+            replace(edge, delay=min(edge.delay, edge.crossing), cross_delay=None, blocking=False)
+            for edge in problem.edges
+        ),
+        values=(),
+        together=(tuple(op.id for op in problem.operations),),
+        apart=(),
+        limits=replace(problem.limits, groups=1, narrow_registers=0),
+    )
+    return Projection("units", lambda _: free, quick=True)
+
+
 def _carried(value: Value) -> bool:
     """Its own next instance reads it, so that it takes its registers all the time: what is left of them may
     be too little for two tiles at once."""

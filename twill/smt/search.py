@@ -8,6 +8,7 @@ gap is bisected; elsewhere every interval is decided, one after the other.
 
 from dataclasses import dataclass, replace
 
+from twill.engine.anchor import fastened
 from twill.engine.clock import SEARCHED, Mark, own_clock
 from twill.engine.partitions import Labels, kept_together, partitions, under
 from twill.engine.probe import Feasible, Outcome, Refuted, Unknown
@@ -20,13 +21,13 @@ from twill.smt.cpsat import FINDING, Tactics
 from twill.smt.early import early, soon
 from twill.smt.gap import by_slots
 from twill.smt.largest import largest
-from twill.smt.lowest import hopeless, lowest
+from twill.smt.lowest import hopeless, lowest, lowest_of_large
 from twill.smt.outcome import outcome, time_note
 from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
 from twill.smt.race import QUICK, Race, Stage, decide
 from twill.smt.reasons import reasons
-from twill.smt.relax import Projection, dependences, projections
+from twill.smt.relax import Projection, dependences, projections, units
 from twill.smt.setting import WORK, Evidence, Reserve, Setting
 from twill.smt.symmetry import chained, families
 
@@ -234,6 +235,7 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     """Decide intervals until the gap is closed or the time is up."""
     agenda, pending = _Agenda(setting.work), _projections(setting)
     evidence = _as_long(setting, largest(setting, evidence))
+    evidence, agenda = _by_units(setting, evidence, agenda)
     while pending and evidence.open and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     before, evidence = evidence.best, _first(setting, evidence)
@@ -277,6 +279,15 @@ def _as_long(setting: Setting, evidence: Evidence) -> Evidence:
     return evidence.excluding(refutation) if refutation else evidence
 
 
+def _by_units(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
+    """Without intervals at which circuits leave operations too few starts on their units, which is soon
+    decided where most operations are in circuits. It is no resource that a reason could name."""
+    if not (evidence.open and setting.decomposes) or fastened(setting.problem) is None:
+        return evidence, agenda
+    raised, agenda = _raised(setting, evidence, agenda, units(setting.problem))
+    return replace(raised, binding=evidence.binding), agenda
+
+
 def _near(setting: Setting, evidence: Evidence) -> bool:
     """So little is left below an answer that nobody wants proven that raising the lower end spares less than
     it takes."""
@@ -307,6 +318,7 @@ def _first(setting: Setting, evidence: Evidence) -> Evidence:
     if evidence.open and hopeless(setting, evidence.low):
         evidence = lowest(setting, evidence)
         return early(setting, evidence) if evidence.open else evidence
+    evidence = lowest_of_large(setting, evidence) if evidence.open else evidence
     evidence = early(setting, evidence) if evidence.open else evidence
     enough = _near_enough(setting, evidence) or _roughly(setting, evidence)
     return evidence if not evidence.open or enough or setting.use.brief else lowest(setting, evidence)

@@ -28,6 +28,7 @@ PROJECTIONS = (
     "cpsat on the tensor memory projection",
     "cpsat on the registers projection",
     "cpsat on the dependences projection",
+    "cpsat on the units projection",
     "cpsat on the projection to independent parts",
     "cpsat on the projections to numbers of slots",
 )

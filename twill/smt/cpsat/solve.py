@@ -15,6 +15,7 @@ from typing import Literal, cast
 from ortools.sat.python import cp_model
 
 from twill.engine import decode
+from twill.engine.anchor import fastened
 from twill.engine.clock import SEARCHED, STATED
 from twill.engine.probe import UNLIMITED, Budget, Feasible, Outcome, Probe, Refuted, Stoppable, Unknown
 from twill.ir.problem import Operation, Problem, Time
@@ -52,10 +53,11 @@ def build(
     late: Callable[[], bool] = lambda: False,
     to_improve: bool = False,
     most: float = inf,
+    anchored: bool = False,
 ) -> Built:
     """State every rule at this interval. Raises `StoppedError` once it is late, or where the rules are more
     than `most` constraints."""
-    v = Variables(problem, interval, in_flight, joint, late, to_improve, most)
+    v = Variables(problem, interval, in_flight, joint, late, to_improve, most, anchored)
     timing.state(v)
     if not joint:
         return Built(v, [], [])
@@ -112,7 +114,8 @@ def attempt(
         return Probe(Unknown("time"), "cpsat")
     try:
         most, late = budget.seconds / STATED, _clock(began, budget)
-        built = build(problem, interval, in_flight + bool(tactics.parts), joint, late, most=most)
+        within, anchored = in_flight + bool(tactics.parts), _anchored(problem, in_flight, tactics)
+        built = build(problem, interval, within, joint, late, most=most, anchored=anchored)
     except TooLargeError:
         budget.count(budget.seconds)
         return Probe(Unknown("time"), "cpsat", time.monotonic() - began, counted=budget.seconds)
@@ -125,6 +128,11 @@ def attempt(
     counted = _counted(built, solver)
     budget.count(counted)
     return Probe(_outcome(built, solver, status), "cpsat", time.monotonic() - began, work, counted)
+
+
+def _anchored(problem: Problem, in_flight: int, tactics: Tactics) -> bool:
+    """A start at a constant leaves few to others: those of a single iteration, and of circuits."""
+    return not tactics.parts and (in_flight == 1 or fastened(problem) is not None)
 
 
 def _outcome(built: Built, solver: cp_model.CpSolver, status: cp_model.CpSolverStatus) -> Outcome:
@@ -229,7 +237,11 @@ def _hint(built: Built, hint: Solution | None) -> None:
     if hint is None:
         return
     v = built.variables
+    later = 0
+    if v.anchored and not v.alone:
+        later = v.in_flight * hint.interval - hint.start[timing.counted_from(v)]
     for i, start in enumerate(hint.start):
+        start += later
         stage, residue = start // hint.interval, min(start % hint.interval, v.interval - 1)
         v.model.add_hint(v.stage[i], stage)
         v.model.add_hint(v.residue[i], residue)

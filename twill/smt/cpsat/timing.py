@@ -5,7 +5,7 @@ from itertools import combinations
 
 from ortools.sat.python import cp_model
 
-from twill.engine.anchor import anchor, foremost
+from twill.engine.anchor import anchor, fastened, foremost
 from twill.ir.problem import Edge, Reservation, Time, Unit
 from twill.modulo.bounds import work
 from twill.smt.cpsat.variables import Variables, negate
@@ -85,8 +85,10 @@ def rectangles(v: Variables, op: int, use: Reservation) -> list[cp_model.Interva
     full = [v.model.new_fixed_size_interval_var(0, 2 * v.interval, "") for _ in range(whole)]
     if rest == 0:
         return full
+    ended = use.offset + use.cycles <= v.problem.operations[op].duration
+    periods = (0,) if v.alone and ended else (0, 1)
     return full + [
-        v.model.new_fixed_size_interval_var(residue + turn * v.interval, rest, "") for turn in (0, 1)
+        v.model.new_fixed_size_interval_var(residue + period * v.interval, rest, "") for period in periods
     ]
 
 
@@ -135,11 +137,22 @@ def no_longer(v: Variables, longest: Time | None) -> None:
 def span(v: Variables) -> None:
     """All of one iteration lies in [first, first + length), at most in_flight * I long.
 
-    Every rule is invariant under shifting all starts, so one operation may be put at residue 0.
+    Every rule is invariant under shifting all starts, so one operation may be put at residue 0, or at a
+    constant.
     """
     for op, start in zip(v.problem.operations, v.start, strict=True):
         v.model.add(start >= v.first)
         v.model.add(start + op.duration <= v.first + v.length)
-    if not v.problem.starts and v.problem.operations:
-        op = foremost(v.problem) if v.to_improve else anchor(v.problem, v.interval)
+    if not v.problem.starts and not v.alone and v.problem.operations:
+        op = counted_from(v)
         v.model.add(v.residue[op] == 0)
+        if v.anchored:
+            v.model.add(v.stage[op] == v.in_flight)
+
+
+def counted_from(v: Variables) -> int:
+    """The operation that is put at residue 0."""
+    if v.to_improve:
+        return foremost(v.problem)
+    fixed = fastened(v.problem) if v.anchored else None
+    return anchor(v.problem, v.interval) if fixed is None else fixed

@@ -45,21 +45,35 @@ class Variables:
     """Whether an answer is made better, not found or refuted: what starts are counted from differs."""
     most: float = inf
     """Constraints that there is time for."""
+    anchored: bool = False
+    """What starts are counted from starts at a constant, not only at residue 0, so that circuits through it
+    bound the starts of all in them."""
     model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
     _same: dict[tuple[int, int], Literal] = field(default_factory=dict[tuple[int, int], Literal])
     _before: dict[tuple[int, int], Literal] = field(default_factory=dict[tuple[int, int], Literal])
 
     def __post_init__(self) -> None:
         ops, span = self.problem.operations, self.in_flight * self.interval
-        pinned = bool(self.problem.starts)
-        self.horizon = span if pinned else span + self.interval
+        self.horizon, latest = self._window()
         self.start = [self.model.new_int_var(0, self.horizon, f"s[{op.id}]") for op in ops]
         self.stage = [self.model.new_int_var(0, self.horizon // self.interval, f"q[{op.id}]") for op in ops]
         self.residue = [self.model.new_int_var(0, self.interval - 1, f"r[{op.id}]") for op in ops]
         for s, q, r in zip(self.start, self.stage, self.residue, strict=True):
             self.model.add(s == q * self.interval + r)
-        self.first = self.model.new_int_var(0, 0 if pinned else self.interval - 1, "first")
+        self.first = self.model.new_int_var(0, latest, "first")
         self.length = self.model.new_int_var(0, span, "length")
+
+    @property
+    def alone(self) -> bool:
+        """One iteration is in flight: it takes one period, which begins with it."""
+        return self.in_flight == 1 and self.anchored and not self.problem.starts
+
+    def _window(self) -> tuple[Time, Time]:
+        """The latest start of an operation, and of the first one."""
+        span = self.in_flight * self.interval
+        if self.problem.starts or self.alone:
+            return span, 0
+        return (2 * span, span) if self.anchored else (span + self.interval, self.interval - 1)
 
     # --- groups --------------------------------------------------------------------------------------------
 
@@ -138,7 +152,7 @@ class Variables:
         """No live range ends later than this."""
         uses = [use for value in self.problem.values for use in value.uses]
         return (
-            self.horizon
+            min(self.horizon, (self.in_flight + 1) * self.interval)
             + max((use.distance * self.interval + use.hold for use in uses), default=0)
             + self.longest_latency
         )
