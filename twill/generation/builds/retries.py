@@ -37,6 +37,8 @@ from twill.ops.table import role
 from twill.simulate.predict import intervals, shared_sm
 from twill.targets import target
 from twill.targets.cuda.loads.register_loads import LEAST_IN_FLIGHT
+from twill.warp.channels import constant_trips
+from twill.warp.dataflow import read
 
 FEW_BLOCKS = 2
 """Thread blocks on an SM of which one is worth more than the registers of a thread that holds tiles."""
@@ -145,14 +147,17 @@ def keeps_little(made: Generated) -> bool:
 
 def paced_by_copies(made: Generated) -> float | None:
     """Machine cycles of an SM for an iteration of each loop, where threads of a lean program that copy tiles
-    compute masks and offsets again for longer than an iteration takes; None where they do not. (SANA's
+    compute masks and offsets again for longer than an iteration takes; None where they do not. A loop that is
+    known to run once has no iteration behind it that would be late. (SANA's
     _phase_c_kernel on an H200, 41 copies of a thread in an iteration of 2497 cycles: 0.211 ms, 0.186 where
     the group that computes loads too, 3185 cycles predicted. SGLang's sparse MLA prefill 0.633 and 0.561.)"""
     if not made.program.lean or not copies_late(made.program, made.loops):
         return None
     copied, alone = copied_in(made.program, made.loops), made.intervals
     alone = alone or intervals(made.program, made.loops)
-    late = {path: max(alone[path], copied[path]) for path in copied}
+    code = read(made.program.module, made.program.function)
+    again = {one.loop.path for one in made.loops if constant_trips(code, one.loop) != 1}
+    late = {path: max(alone[path], copied[path]) if path in again else alone[path] for path in copied}
     return shared_sm(late, made.program.resident_blocks, made.loops)
 
 

@@ -77,25 +77,32 @@ def copies_late(made: Program, loops: Sequence[Scheduled]) -> bool:
 
 def copied_in(made: Program, loops: Sequence[Scheduled]) -> Mapping[str, float]:
     """Machine cycles in which the threads of groups that only load copy the tiles of an iteration of each
-    loop, by its path. In a lean program they compute offsets and masks of most copies again."""
+    loop, by its path. In a lean program they compute offsets and masks of most masked copies again."""
     moving = [group for group in made.groups if group.only_moves and group.warps > 1]
     inside = [(group, one) for group in moving for one in walk(group.body) if isinstance(one, Pipelined)]
-    copies = loops[0].machine.copies
-    pace, found = copies.lean_pace if made.lean else copies.pace, {one.loop.path: 0.0 for one in loops}
+    copies, found = loops[0].machine.copies, {one.loop.path: 0.0 for one in loops}
+    masked = {op.index for op in made.function.walk() if role(op) == "pointer_load" and op.operands[1:]}
     for group, one in inside:
-        found[one.path] = max(found[one.path], float(_copies(made, group, one) * pace))
+        counted = _copies(made, group, one)
+        again = sum(count for op, count in counted if op in masked) if made.lean else 0
+        plain = sum(count for _, count in counted) - again
+        found[one.path] = max(found[one.path], float(again * copies.lean_pace + plain * copies.pace))
     return found
 
 
-def _copies(program: Program, group: WarpProgram, loop: Pipelined) -> int:
-    """Copies from global to shared memory of each thread of a group in an iteration."""
-    return sum(
-        -(-program.channel(one.channel).tensors[load.tensor].bytes // (load.vector * 32 * group.warps))
+def _copies(program: Program, group: WarpProgram, loop: Pipelined) -> list[tuple[int, int]]:
+    """The loads of an iteration that threads make by copies, as numbers of operations, each with the copies
+    of a thread of a group."""
+    return [
+        (
+            load.ops[-1],
+            -(-program.channel(one.channel).tensors[load.tensor].bytes // (load.vector * 32 * group.warps)),
+        )
         for one in loop.steady
         if isinstance(one, ProducerLoad)
         for load in one.loads
         if load.vector
-    )
+    ]
 
 
 def _communicates(function: Function) -> bool:
