@@ -13,7 +13,7 @@ from twill.targets.cuda.scope import ScratchHalves
 def test_no_name_is_given_twice(first: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Names count the lines before them: what a statement reads at once, and what its operations read, are in
     one block."""
-    scope: Any = SimpleNamespace(lines=["read_0"], unawaited=None, assign=list)
+    scope: Any = SimpleNamespace(lines=["read_0"], unawaited=None, assign=list, in_branches={})
 
     def execute(scope: Any, op: Any) -> None:
         scope.lines.append(f"read_{len(scope.lines)}")
