@@ -14,7 +14,8 @@ from re import sub
 
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.carried.induction import renumbered, without_carried, without_stale, yielding
-from twill.extract.rewrite.text.edits import UNKNOWN, Edit, blanked, carried_in, edited, mentions, text_of
+from twill.extract.rewrite.text.edits import UNKNOWN, Edit, blanked, edited, renamed, text_of
+from twill.extract.rewrite.text.loop_heads import RESULTS, head_of
 from twill.extract.rewrite.text.makers import Makers, makers_of
 from twill.ir.loop import Carried, Loop, Module, Op, Scalar
 from twill.ir.slicing import all_operands, reached
@@ -136,33 +137,29 @@ def _loop(module: Module, loop: Loop, counted: _Counted, prefix: str) -> str:
     carried = [loop.carried[i] for i in counted.positions]
     values = (loop.body.args[0], *(one.arg for one in carried), *(op.result for op in counted.ops))
     names = {value.name: f"{prefix}_{i}" for i, value in enumerate(values)}
-    types = ", ".join(map(_kind, carried))
-    ops = "".join(f"{_renamed(text_of(module, op), names)} {UNKNOWN} " for op in counted.ops)
+    types = list(map(_kind, carried))
+    ops = "".join(f"{renamed(text_of(module, op), names)} {UNKNOWN} " for op in counted.ops)
     yielded = ", ".join(names.get(one.yielded.name, one.yielded.name) for one in carried)
     head = _head(module, loop, carried, names, types, prefix)
-    return f"{head} {ops}scf.yield {yielded} : {types} {UNKNOWN} }} {UNKNOWN} "
+    return f"{head} {ops}{loop.body.ops[-1].name} {yielded} : {', '.join(types)} {UNKNOWN} }} {UNKNOWN} "
 
 
 def _head(
-    module: Module, loop: Loop, carried: Sequence[Carried], names: Mapping[str, str], types: str, prefix: str
+    module: Module,
+    loop: Loop,
+    carried: Sequence[Carried],
+    names: Mapping[str, str],
+    types: Sequence[str],
+    prefix: str,
 ) -> str:
     """As the loop begins, with what it counts alone."""
-    text = module.text[loop.op.span.start : loop.body.ops[0].span.start]
-    found = carried_in(text)
-    assert found is not None, "the loop carries values"
-    pairs = ", ".join(f"{names[one.arg.name]} = {one.init.name}" for one in carried)
-    text = f"{text[: found.start()]}iter_args({pairs}) -> ({types}){text[found.end() :]}"
-    text = _renamed(text.partition("{")[0], {loop.body.args[0].name: names[loop.body.args[0].name]})
+    pairs = [f"{names[one.arg.name]} = {one.init.name}" for one in carried]
+    text = head_of(module, loop).carrying(pairs, types)
+    text = renamed(text.partition("{")[0], {loop.body.args[0].name: names[loop.body.args[0].name]})
     several = f":{len(carried)}" if len(carried) > 1 else ""
-    return sub(r"^%[\w$.-]+(?::\d+)?\s*=", f"{prefix}{several} =", text) + "{"
+    return sub(RESULTS, f"{prefix}{several} = ", text) + "{"
 
 
 def _kind(one: Carried) -> str:
     assert isinstance(one.arg.type, Scalar)
     return one.arg.type.name
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    for name, copy in names.items():
-        text = mentions(name).sub(copy, text)
-    return text

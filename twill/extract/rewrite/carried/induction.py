@@ -20,7 +20,6 @@ from twill.extract.rewrite.text.edits import (
     Edit,
     added,
     blanked,
-    carried_in,
     computed,
     constant,
     edited,
@@ -29,6 +28,7 @@ from twill.extract.rewrite.text.edits import (
     sign_extended,
     text_of,
 )
+from twill.extract.rewrite.text.loop_heads import head_of
 from twill.extract.rewrite.text.makers import Makers, makers_of
 from twill.ir.loop import Carried, Loop, Module, Op, Pointer, Scalar, Tensor, Type, Value
 from twill.ops.row import Role
@@ -275,16 +275,8 @@ def _cast(out: _Writer, value: str, kind: str, wanted: str) -> str:
 
 def without_carried(module: Module, loop: Loop, gone: frozenset[int]) -> Edit:
     """The loop's results, initial values and types without those that are gone."""
-    begin, end = loop.op.span.start, loop.body.ops[0].span.start
-    text = module.text[begin:end]
-    found = carried_in(text)
-    assert found is not None
-    pairs = _kept(listed(found.group(1)), gone)
-    types = _kept(listed(found.group(2).removeprefix("(").removesuffix(")")), gone)
-    carried = f"iter_args({', '.join(pairs)}) -> ({', '.join(types)}) " if pairs else ""
-    text = f"{text[: found.start()]}{carried}{text[found.end() :].lstrip()}"
-    results = rf"\g<1>:{len(pairs)} = " if pairs else ""
-    return Edit(begin, end, sub(r"^(%[\w$.-]+)(?::\d+)?\s*=\s*", results, text))
+    head = head_of(module, loop)
+    return head.edit(_kept(head.pairs, gone), _kept(head.types, gone))
 
 
 def _kept(items: Iterable[str], gone: frozenset[int]) -> list[str]:

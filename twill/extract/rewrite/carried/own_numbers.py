@@ -10,10 +10,10 @@ for each by `own_offsets`. Lines stay where they are.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from re import sub
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.text.edits import UNKNOWN, Edit, carried_in, edited, listed, mentions, text_of
+from twill.extract.rewrite.text.edits import UNKNOWN, Edit, edited, listed, renamed, text_of
+from twill.extract.rewrite.text.loop_heads import head_of
 from twill.extract.rewrite.text.makers import Makers, makers_of
 from twill.ir.loop import Carried, Loop, Module, Op, Scalar, Value
 from twill.ir.slicing import all_operands, reached
@@ -125,9 +125,9 @@ def _edits(module: Module, loop: Loop, copies: _Copies, prefix: str) -> Iterator
     copied = {op.index for op in copies.ops}
     for op, behind in pairwise(loop.body.ops):
         if role(op) in _LOADS:
-            yield Edit(op.span.start, op.span.end, _renamed(text_of(module, op), names))
+            yield Edit(op.span.start, op.span.end, renamed(text_of(module, op), names))
         elif op.index in copied:
-            text = f"{_renamed(text_of(module, op), names)} {UNKNOWN} "
+            text = f"{renamed(text_of(module, op), names)} {UNKNOWN} "
             yield Edit(behind.span.start, behind.span.start, text)
     last = loop.body.ops[-1]
     yielded = [
@@ -139,12 +139,6 @@ def _edits(module: Module, loop: Loop, copies: _Copies, prefix: str) -> Iterator
     yield Edit(last.span.start, last.span.end, f"{last.name} {', '.join(yielded)} : {', '.join(types)}")
 
 
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    for name, copy in names.items():
-        text = mentions(name).sub(copy, text)
-    return text
-
-
 def _kind(one: Carried) -> str:
     assert isinstance(one.arg.type, Scalar)
     return one.arg.type.name
@@ -152,13 +146,6 @@ def _kind(one: Carried) -> str:
 
 def _header(module: Module, loop: Loop, copies: _Copies, names: Mapping[str, str]) -> Edit:
     """The loop's beginning, with the copies behind what it carries."""
-    begin, end = loop.op.span.start, loop.body.ops[0].span.start
-    text = module.text[begin:end]
-    found = carried_in(text)
-    assert found is not None, "the loop carries values"
+    head = head_of(module, loop)
     more = [f"{names[one.arg.name]} = {one.init.name}" for one in copies.carried]
-    pairs = [*listed(found.group(1)), *more]
-    types = [*listed(found.group(2).removeprefix("(").removesuffix(")")), *map(_kind, copies.carried)]
-    carried = f"iter_args({', '.join(pairs)}) -> ({', '.join(types)})"
-    text = f"{text[: found.start()]}{carried}{text[found.end() :]}"
-    return Edit(begin, end, sub(r"^(%[\w$.-]+)(:\d+)?\s*=", rf"\g<1>:{len(pairs)} =", text))
+    return head.edit([*head.pairs, *more], [*head.types, *map(_kind, copies.carried)])

@@ -11,7 +11,6 @@ by nobody. Lines stay where they are.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from re import sub
 
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.text.edits import (
@@ -19,13 +18,13 @@ from twill.extract.rewrite.text.edits import (
     Edit,
     added,
     blanked,
-    carried_in,
     constant,
     edited,
     listed,
     mentions,
     text_of,
 )
+from twill.extract.rewrite.text.loop_heads import head_of
 from twill.extract.rewrite.text.makers import Makers, makers_of
 from twill.extract.rewrite.text.type_text import type_text
 from twill.ir.loop import Carried, Loop, Module, Op, Scalar, Tensor, Value
@@ -272,11 +271,6 @@ def _spread(name: str, value: str, like: Value, kind: str) -> str:
 def _with_carried(out: _Writer) -> str:
     """The loop's beginning with all carried values."""
     loop, more = out.loop, out.more
-    text = out.module.text[loop.op.span.start : loop.body.ops[0].span.start]
-    found = carried_in(text)
-    assert found is not None
-    pairs = out.all(listed(found.group(1)), [f"{one.name} = {one.first}" for one in more])
-    types = out.all(listed(found.group(2).removeprefix("(").removesuffix(")")), [one.kind for one in more])
-    begun = f"iter_args({', '.join(pairs)}) -> ({', '.join(types)})"
-    text = f"{text[: found.start()]}{begun}{text[found.end() :]}"
-    return sub(r"^(%[\w$.-]+):\d+\s*=", rf"\g<1>:{len(pairs)} =", text)
+    head = head_of(out.module, loop)
+    pairs = out.all(head.pairs, [f"{one.name} = {one.first}" for one in more])
+    return head.carrying(pairs, out.all(head.types, [one.kind for one in more]))

@@ -18,7 +18,6 @@ from twill.extract.rewrite.text.edits import (
     Edit,
     added,
     blanked,
-    carried_in,
     constant,
     edited,
     listed,
@@ -26,6 +25,7 @@ from twill.extract.rewrite.text.edits import (
     sign_extended,
     text_of,
 )
+from twill.extract.rewrite.text.loop_heads import head_of
 from twill.extract.rewrite.text.makers import Makers, makers_of
 from twill.extract.rewrite.text.type_text import type_text
 from twill.ir.loop import Carried, Loop, Module, Op, Pointer, Scalar, Tensor, Value
@@ -155,16 +155,11 @@ def _edits(
 
 
 def _header(module: Module, loop: Loop, sums: Sequence[tuple[int, _Steps, str]], zero: str) -> Edit:
-    begin, end = loop.op.span.start, loop.body.ops[0].span.start
-    text = module.text[begin:end]
-    found = carried_in(text)
-    assert found is not None, "the loop carries values"
-    pairs = list(listed(found.group(1)))
-    types = list(listed(found.group(2).removeprefix("(").removesuffix(")")))
+    head = head_of(module, loop)
+    pairs, types = list(head.pairs), list(head.types)
     for position, steps, _ in sums:
         pairs[position], types[position] = f"{steps.before} = {zero}", OFFSET
-    carried = f"iter_args({', '.join(pairs)}) -> ({', '.join(types)})"
-    return Edit(begin + found.start(), begin + found.end(), carried)
+    return head.edit(pairs, types)
 
 
 def _now(module: Module, steps: _Steps, name: str) -> str:

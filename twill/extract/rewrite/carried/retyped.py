@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from twill.extract.rewrite.text.edits import Edit, carried_in, listed, mentions, text_of
+from twill.extract.rewrite.text.edits import Edit, listed, mentions, text_of
+from twill.extract.rewrite.text.loop_heads import head_of
 from twill.ir.loop import Loop, Module, Op, Value
 
 
@@ -34,16 +35,12 @@ class Retyped(Protocol):
 
 def with_types(module: Module, loop: Loop, found: Sequence[Retyped]) -> str:
     """The loop's beginning with values of other types."""
-    text = module.text[loop.op.span.start : loop.body.ops[0].span.start]
-    header = carried_in(text)
-    assert header is not None
-    pairs = list(listed(header.group(1)))
-    types = list(listed(header.group(2).removeprefix("(").removesuffix(")")))
+    head = head_of(module, loop)
+    pairs, types = list(head.pairs), list(head.types)
     for one in found:
         pairs[one.number] = f"{pairs[one.number].split('=')[0]}= {one.first}"
         types[one.number] = one.new
-    begun = f"iter_args({', '.join(pairs)}) -> ({', '.join(types)})"
-    return f"{text[: header.start()]}{begun}{text[header.end() :]}"
+    return head.carrying(pairs, types)
 
 
 def yielded(module: Module, op: Op, found: Sequence[Retyped]) -> Edit:

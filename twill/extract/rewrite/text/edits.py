@@ -5,7 +5,7 @@ stand on the line of the operation they are inserted before, so line numbers sta
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twill.extract.reader.ttgir import read
@@ -54,6 +54,13 @@ def mentions(name: str) -> re.Pattern[str]:
     its others may be named by its number."""
     only = "" if "#" in name else "(?:#0)?"
     return re.compile(rf"{re.escape(name)}{only}(?![\w$.#:-])")
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """The text with other names of values."""
+    for name, other in names.items():
+        text = mentions(name).sub(other, text)
+    return text
 
 
 def extent(module: Module, function: Function) -> tuple[int, int]:

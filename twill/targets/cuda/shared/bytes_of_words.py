@@ -47,7 +47,7 @@ def _chain(scope: Scope, value: Value) -> Iterator[Op | None]:
         yield None
     elif maker.name == "arith.trunci":
         yield maker if _is_words(maker.operands[0].type) else None
-    elif role(maker) == "bitcast" or maker.name in ("tt.join", "tt.reshape"):
+    elif role(maker) in ("bitcast", "join", "reshape"):
         yield maker
         for operand in maker.operands:
             yield from _chain(scope, operand)
