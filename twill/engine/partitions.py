@@ -60,9 +60,8 @@ def partitions(problem: Problem) -> tuple[Labels, ...]:
     if len(problem.operations) > LARGE:
         found = [_together(problem, labels) for labels in found]
     if problem.apart and all(_torn(problem, labels) or _split(problem, labels) for labels in found):
-        found += [
-            _grown(problem, order) for order in (range(len(loads + rest)), range(len(loads + rest))[::-1])
-        ]
+        order = range(len(problem.operations))
+        found += [_grown(problem, order), _grown(problem, order[::-1])]
     return tuple(dict.fromkeys(labels for labels in found if len(set(labels)) <= limit))
 
 
@@ -76,7 +75,7 @@ def _grown(problem: Problem, order: Sequence[int]) -> Labels:
             label[b] for a, b in (*tied.apart, *((y, x) for x, y in tied.apart)) if a == c and b in label
         }
         label[c] = next(g for g in count(1) if g not in taken)
-    size = {value.src: max(value.staging, value.shared) for value in problem.values}
+    size = _bytes(problem)
     links = [
         (tied.of[problem.index(e.src)], tied.of[problem.index(e.dst)], 1 + size.get(e.src, 0))
         for e in problem.edges
@@ -166,13 +165,18 @@ def _torn(problem: Problem, labels: Labels) -> bool:
     return any(labels[problem.index(a)] == labels[problem.index(b)] for a, b in problem.apart)
 
 
+def _bytes(problem: Problem) -> Mapping[str, int]:
+    """Of what an operation hands on, by its id."""
+    return {value.src: max(value.staging, value.shared) for value in problem.values}
+
+
 def _crossing_bytes(problem: Problem, labels: Labels) -> int:
     """Bytes that pass between groups, and one for each edge that crosses."""
     ends = ((problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges)
     crossing = {
         (a, labels[b]) for a, b in ends if labels[a] != labels[b] and not problem.operations[a].streaming
     }
-    size = {value.src: max(value.staging, value.shared) for value in problem.values}
+    size = _bytes(problem)
     return sum(1 + size.get(problem.operations[a].id, 0) for a, _ in crossing)
 
 

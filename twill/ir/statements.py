@@ -531,11 +531,15 @@ def walk(statements: Statements) -> Iterator[Statement]:
 
 def by_threads(statements: Statements) -> bool:
     """Whether threads load any tile that these statements load, by copies or through registers."""
-    fills = (one for one in walk(statements) if isinstance(one, ProducerLoad))
-    return any(load.vector for fill in fills for load in fill.loads)
+    return any(load.vector for load in _tile_loads(statements))
 
 
 def through_registers(statements: Statements) -> bool:
     """Whether tiles that any of these statements loads pass through registers of the threads that load."""
-    fills = (one for one in walk(statements) if isinstance(one, ProducerLoad))
-    return any(load.along is not None for fill in fills for load in fill.loads)
+    return any(load.along is not None for load in _tile_loads(statements))
+
+
+def _tile_loads(statements: Statements) -> Iterator[TileLoad]:
+    for one in walk(statements):
+        if isinstance(one, ProducerLoad):
+            yield from one.loads

@@ -31,7 +31,7 @@ from twill.generation.searches import Solve
 from twill.inputs import Inputs
 from twill.ir.loop import Tensor
 from twill.ir.schedule import Result
-from twill.ir.statements import Pipelined, ProducerLoad, walk
+from twill.ir.statements import Pipelined, ProducerLoad, by_threads, walk
 from twill.ops.axis import axis_of
 from twill.ops.table import role
 from twill.simulate.predict import intervals, shared_sm
@@ -138,9 +138,7 @@ def keeps_little(made: Generated) -> bool:
     do not count that. (FlagGems' batched product of float32 in odd sizes on an H200: five thread blocks with
     24 registers for these threads 0.435 ms, five to seven with 40 registers 0.393, four with 64, which keep
     all, 0.294.)"""
-    loading = [group for group in made.program.groups if group.only_moves]
-    fills = (one for group in loading for one in walk(group.body) if isinstance(one, ProducerLoad))
-    copying = any(load.vector for fill in fills for load in fill.loads)
+    copying = any(by_threads(group.body) for group in made.program.groups if group.only_moves)
     few = made.program.resident_blocks <= FEW_BLOCKS
     return copying and not few and (made.program.lean or _would_keep_more(made))
 

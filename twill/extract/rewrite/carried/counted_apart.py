@@ -13,9 +13,15 @@ from itertools import pairwise
 from re import sub
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.carried.induction import renumbered, without_carried, without_stale, yielding
+from twill.extract.rewrite.carried.induction import (
+    following,
+    renumbered,
+    without_carried,
+    without_stale,
+    yielding,
+)
 from twill.extract.rewrite.text.edits import UNKNOWN, Edit, blanked, edited, renamed, text_of
-from twill.extract.rewrite.text.loop_heads import RESULTS, head_of
+from twill.extract.rewrite.text.loop_heads import RESULTS, head_of, number_type
 from twill.extract.rewrite.text.makers import Makers, makers_of
 from twill.ir.loop import Carried, Loop, Module, Op, Scalar
 from twill.ir.slicing import all_operands, reached
@@ -89,13 +95,13 @@ def _repeated(module: Module, op: Op) -> bool:
 
 def _read(loop: Loop, ops: Sequence[Op], one: Carried) -> bool:
     """Whether an operation of the loop reads the number, or what follows from it, for anything else."""
-    following, last = {one.arg.id}, loop.body.ops[-1]
+    made, last = {one.arg.id}, loop.body.ops[-1]
     inside = {op.index for op in ops}
     for op in loop.body.ops:
-        if op is not last and following & {value.id for value in all_operands(op)}:
+        if op is not last and made & {value.id for value in all_operands(op)}:
             if op.index not in inside:
                 return True
-            following |= {value.id for value in op.results}
+            made |= {value.id for value in op.results}
     return False
 
 
@@ -108,10 +114,10 @@ def _edits(module: Module, loop: Loop, counted: _Counted, prefix: str) -> Iterat
     yield yielding(module, loop, gone, {})
     yield from without_stale(module, loop)
     several = len(counted.positions) > 1
-    for op, following in _gone(loop, counted):
-        yield blanked(module, op.span.start, following.span.start)
+    for op, after in _gone(loop, counted):
+        yield blanked(module, op.span.start, after.span.start)
     results = {at: f"{prefix}#{i}" if several else prefix for i, at in enumerate(counted.positions)}
-    behind = _behind(loop).span.start
+    behind = following(loop)[0].span.start
     yield Edit(behind, behind, _loop(module, loop, counted, prefix))
     yield from renumbered(module, loop, set(gone), results)
 
@@ -119,17 +125,11 @@ def _edits(module: Module, loop: Loop, counted: _Counted, prefix: str) -> Iterat
 def _gone(loop: Loop, counted: _Counted) -> Iterator[tuple[Op, Op]]:
     """What follows from the numbers in the loop, which nothing else there reads, each with the operation
     behind it."""
-    following = {loop.carried[i].arg.id for i in counted.positions}
+    made = {loop.carried[i].arg.id for i in counted.positions}
     for op, behind in pairwise(loop.body.ops):
-        if following & {value.id for value in all_operands(op)}:
-            following |= {value.id for value in op.results}
+        if made & {value.id for value in all_operands(op)}:
+            made |= {value.id for value in op.results}
             yield op, behind
-
-
-def _behind(loop: Loop) -> Op:
-    """The operation behind the loop."""
-    home = next(block for block in loop.function.blocks() if any(op is loop.op for op in block.ops))
-    return home.ops[[op is loop.op for op in home.ops].index(True) + 1]
 
 
 def _loop(module: Module, loop: Loop, counted: _Counted, prefix: str) -> str:
@@ -137,7 +137,7 @@ def _loop(module: Module, loop: Loop, counted: _Counted, prefix: str) -> str:
     carried = [loop.carried[i] for i in counted.positions]
     values = (loop.body.args[0], *(one.arg for one in carried), *(op.result for op in counted.ops))
     names = {value.name: f"{prefix}_{i}" for i, value in enumerate(values)}
-    types = list(map(_kind, carried))
+    types = [number_type(one) for one in carried]
     ops = "".join(f"{renamed(text_of(module, op), names)} {UNKNOWN} " for op in counted.ops)
     yielded = ", ".join(names.get(one.yielded.name, one.yielded.name) for one in carried)
     head = _head(module, loop, carried, names, types, prefix)
@@ -158,8 +158,3 @@ def _head(
     text = renamed(text.partition("{")[0], {loop.body.args[0].name: names[loop.body.args[0].name]})
     several = f":{len(carried)}" if len(carried) > 1 else ""
     return sub(RESULTS, f"{prefix}{several} = ", text) + "{"
-
-
-def _kind(one: Carried) -> str:
-    assert isinstance(one.arg.type, Scalar)
-    return one.arg.type.name

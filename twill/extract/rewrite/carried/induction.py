@@ -340,7 +340,7 @@ def _results(
     trips = _trips(grown, loop) if wanted else ("", "")
     gone = {one.position: _value(tail, one, trips, grown) for one in wanted}
     if wanted:
-        behind = _following(loop)[0].span.start
+        behind = following(loop)[0].span.start
         outside = _invariant_in(module, loop, [value for one in wanted for value in one.made_from])
         start = behind if outside is None else outside.op.span.start
         yield Edit(start, start, grown.text)
@@ -364,7 +364,7 @@ def _defined(loop: Loop) -> set[int]:
     return {one.id for block in blocks for one in (*block.args, *(v for op in block.ops for v in op.results))}
 
 
-def _following(loop: Loop) -> tuple[Op, ...]:
+def following(loop: Loop) -> tuple[Op, ...]:
     """The operations behind the loop in its block."""
     home = next(block for block in loop.function.blocks() if any(op is loop.op for op in block.ops))
     return home.ops[[op is loop.op for op in home.ops].index(True) + 1 :]
@@ -373,7 +373,7 @@ def _following(loop: Loop) -> tuple[Op, ...]:
 def renumbered(module: Module, loop: Loop, gone: set[int], values: Mapping[int, str]) -> Iterator[Edit]:
     name = loop.op.results[0].name.partition("#")[0]
     kept = [i for i in range(len(loop.op.results)) if i not in gone]
-    end = max((op.span.end for op in _following(loop)), default=0)
+    end = max((op.span.end for op in following(loop)), default=0)
     for place in finditer(rf"{escape(name)}(?:#(\d+))?(?![\w$.:#-])", module.text):
         if loop.op.span.end <= place.start() < end:
             old = int(place.group(1) or 0)

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.text.edits import UNKNOWN, Edit, edited, listed, renamed, text_of
-from twill.extract.rewrite.text.loop_heads import head_of
+from twill.extract.rewrite.text.loop_heads import head_of, number_type
 from twill.extract.rewrite.text.makers import Makers, makers_of
 from twill.ir.loop import Carried, Loop, Module, Op, Scalar, Value
 from twill.ir.slicing import all_operands, reached
@@ -135,17 +135,12 @@ def _edits(module: Module, loop: Loop, copies: _Copies, prefix: str) -> Iterator
         for i, value in enumerate(last.operands)
     ]
     yielded += [names.get(one.yielded.name, one.yielded.name) for one in copies.carried]
-    types = [*listed(text_of(module, last).rpartition(" : ")[2]), *map(_kind, copies.carried)]
+    types = [*listed(text_of(module, last).rpartition(" : ")[2]), *map(number_type, copies.carried)]
     yield Edit(last.span.start, last.span.end, f"{last.name} {', '.join(yielded)} : {', '.join(types)}")
-
-
-def _kind(one: Carried) -> str:
-    assert isinstance(one.arg.type, Scalar)
-    return one.arg.type.name
 
 
 def _header(module: Module, loop: Loop, copies: _Copies, names: Mapping[str, str]) -> Edit:
     """The loop's beginning, with the copies behind what it carries."""
     head = head_of(module, loop)
     more = [f"{names[one.arg.name]} = {one.init.name}" for one in copies.carried]
-    return head.edit([*head.pairs, *more], [*head.types, *map(_kind, copies.carried)])
+    return head.edit([*head.pairs, *more], [*head.types, *map(number_type, copies.carried)])

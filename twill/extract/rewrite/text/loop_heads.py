@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from re import sub
 
 from twill.extract.rewrite.text.edits import Edit, carried_in, listed
-from twill.ir.loop import Loop, Module
+from twill.ir.loop import Carried, Loop, Module, Scalar
 
 RESULTS = r"^(%[\w$.-]+)(?::\d+)?\s*=\s*"
 """The name of a loop's results, and how many there are."""
@@ -40,6 +40,12 @@ class LoopHead:
     def edit(self, pairs: Sequence[str], types: Sequence[str]) -> Edit:
         """The edit of the module's text that gives the loop these values."""
         return Edit(self.begin, self.end, self.carrying(pairs, types))
+
+
+def number_type(one: Carried) -> str:
+    """The type of a carried number, as text."""
+    assert isinstance(one.arg.type, Scalar)
+    return one.arg.type.name
 
 
 def head_of(module: Module, loop: Loop) -> LoopHead:
