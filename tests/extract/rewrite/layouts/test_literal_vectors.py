@@ -101,6 +101,52 @@ def test_tiles_are_stored_in_whole_rows_where_warps_hold_columns(
     assert isinstance(exact["#rows"], Linear) == rows
 
 
+ADDED = """
+#rows = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
+#mma = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = WARPS, instrShape = [16, 8]}>
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @f(%p: !tt.ptr<f16>, %n: i32) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %zero = arith.constant dense<0.000000e+00> : tensor<64x64xf16, #mma>
+    %a = arith.constant dense<1.000000e+00> : tensor<64x16xf16, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>>
+    %b = arith.constant dense<1.000000e+00> : tensor<16x64xf16, #ttg.dot_op<{opIdx = 1, parent = #mma, kWidth = 2}>>
+    %x = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf16, #mma>) : i32 {
+      %d = tt.dot %a, %b, %acc : tensor<64x16xf16, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>> * tensor<16x64xf16, #ttg.dot_op<{opIdx = 1, parent = #mma, kWidth = 2}>> -> tensor<64x64xf16, #mma>
+      scf.yield %d : tensor<64x64xf16, #mma>
+    }
+    %at = tt.splat %p : !tt.ptr<f16> -> tensor<64x64x!tt.ptr<f16>, #rows>
+    %old = tt.load %at : tensor<64x64x!tt.ptr<f16>, #rows>
+    COMPUTED
+    %y = ttg.convert_layout %old : tensor<64x64xf16, #rows> -> tensor<64x64xf16, #mma>
+    %sum = arith.addf %x, %y : tensor<64x64xf16, #mma>
+    %z = ttg.convert_layout %sum : tensor<64x64xf16, #mma> -> tensor<64x64xf16, #rows>
+    tt.store %at, %z : tensor<64x64x!tt.ptr<f16>, #rows>
+    tt.return
+  }
+}
+"""
+DOUBLED = "%twice = arith.addf %old, %old : tensor<64x64xf16, #rows>"
+
+
+@pytest.mark.parametrize(
+    ("warps", "threads", "computed", "rows"),
+    [
+        ("[1, 4]", "[4, 8]", "", True),
+        ("[4, 1]", "[4, 8]", "", False),
+        ("[1, 4]", "[8, 4]", "", False),
+        ("[1, 4]", "[4, 8]", DOUBLED, False),
+    ],
+)
+def test_tiles_are_loaded_in_whole_rows_for_accumulators_of_warps_that_hold_columns(
+    warps: str, threads: str, computed: str, rows: bool
+) -> None:
+    """As laid out where nothing is computed so, with MMAs in a loop too."""
+    text = ADDED.replace("WARPS", warps).replace("[4, 8]", threads).replace("COMPUTED", computed)
+    exact = literal_layouts(read(text, "added.ttgir")).encodings
+    assert isinstance(exact["#rows"], Linear) == rows
+
+
 SCATTERED = """
 #rows = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [2, 2], order = [1, 0]}>
 #mma = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 4], instrShape = [16, 8]}>
