@@ -360,6 +360,34 @@ def test_where_groups_of_several_blocks_pass_tiles_and_wait_one_group_is_schedul
     assert [{case.problem.limits.groups for case in given} for given in tried[1:]] == [{2}] * one
 
 
+@pytest.mark.parametrize(
+    ("kernel", "idle", "parts"),
+    [("matmul_32", True, True), ("matmul_32", False, False), (SMALL, True, False)],
+)
+def test_where_warps_wait_for_their_mmas_alone_two_blocks_are_tried(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, idle: bool, parts: bool
+) -> None:
+    """In half of the shared memory, and with tiles in as few registers as ptxas may still do with."""
+    tried = list[Sequence[Case]]()
+    first, other = (
+        replace(one, program=replace(one.program, launch=replace(one.program.launch, blocks=1), by_tma=None))
+        for one in _attempts(kernel)
+    )
+
+    def lowered(given: Sequence[Case]) -> Attempt:
+        tried.append(given)
+        return replace(other, cases=tuple(given))
+
+    monkeypatch.setattr("twill.generation.choices.multistage.leaves_idle", lambda one, residency: idle)  # pyright: ignore
+    multistage(replace(first, cases=tuple(cases(_inputs(kernel)))), lowered)
+    assert len(tried) == 1 + parts
+    for whole, part in zip(*tried, strict=True) if parts else ():
+        assert part.problem.limits.shared < whole.problem.limits.shared
+        assert 2 * 32 * 4 * part.problem.limits.registers_per_thread <= 65536
+        counts = [[value.registers for value in case.problem.values] for case in (whole, part)]
+        assert counts[1] == [-(-count // TIGHT) for count in counts[0]]
+
+
 def test_what_can_not_be_is_not_taken() -> None:
     def refused(given: Sequence[Case]) -> Attempt:
         raise TwillError("2 groups compute")
