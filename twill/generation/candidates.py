@@ -257,11 +257,25 @@ def _persistent_if_faster(inputs: Inputs, session: Session, written: Generated) 
     if decided or alone or session.kept or not open_to_it(*plain) or hidden_better(*plain):
         return ()
     other = _alternative(replace(written.inputs, persistent=True), session)
+    other = other and _alternating(other, session)
     walking = other and (other.program, other.loops)
     if not other or not walking or (one is apart and not as_busy((written.program, written.loops), walking)):
         return ()
     why = faster(plain, walking)
     return (noted(replace(other, form=PERSISTENT), why),) if why else ()
+
+
+def _alternating(walking: Generated, session: Session) -> Generated:
+    """The persistent kernel, or one with several tiles in flight in place of one whose work several groups
+    divide, where those are predicted to be clearly faster."""
+    from twill.generation.choices.persistence import alternating_faster
+
+    several = walking.program, walking.loops
+    dividing = sum(not group.only_moves for group in walking.program.groups) > 1
+    if not dividing or walking.inputs.groups is not None or not alternating_faster(several):
+        return walking
+    other = _alternative(replace(walking.inputs, groups=FEWEST), session)
+    return other if other and alternating_faster(several, (other.program, other.loops)) else walking
 
 
 def _alternative(inputs: Inputs, session: Session) -> Generated | None:

@@ -35,6 +35,11 @@ CLEARLY = 1.02
 persistent. Longer loops gain less, and what ptxas makes of another program differs by as much: attention
 backward, 1.018 predicted, takes 27.7 million SM cycles persistent and 27.0 as a grid on an H200."""
 
+ALTERNATING = 1.25
+"""How many times as long a tile takes in groups that divide its work, at least, where groups alternate instead
+of which each computes a whole tile (estimate; fla's parallel_simple_gla_fwd_kernel in tiles of 64 rows on an
+H200: 1.65 predicted, 1.18 measured)."""
+
 KEPT_UP = 1.02
 """Simulated cycles of an iteration by scheduled ones, at most."""
 
@@ -145,6 +150,17 @@ def faster(plain: Lowered, walking: Lowered) -> str | None:
         f"made persistent: a tile of {tiles_in_flight.TRIPS} iterations every {persistent:.0f} cycles"
         f" predicted, {alone:.0f} as a grid of programs (--no-persistent)"
     )
+
+
+def alternating_faster(several: Lowered, alone: Lowered | None = None) -> bool:
+    """Whether tiles whose iterations alternate, in groups that compute each a whole tile, are predicted to
+    follow each other clearly faster than those of groups that divide the work of one; without `alone`,
+    whether they might."""
+    made, loops = several
+    if made.tiles_in_flight > 1:
+        return False
+    least = tiles_in_flight.busy(loops) if alone is None else _persistent(*alone)
+    return (alone is None or alone[0].tiles_in_flight > 1) and ALTERNATING * least <= _persistent(*several)
 
 
 def as_busy(plain: Lowered, walking: Lowered) -> bool:
