@@ -167,7 +167,7 @@ class Variables:
         return self.latest_end // self.interval + 1
 
     def pause(self) -> None:
-        """Where construction may end: raises `StoppedError` if the model is too large, or it is late. The size
+        """Where construction may end: raises `StoppedError` if the model is too large or late. The size
         comes first, as it does not depend on how busy the machine is."""
         if len(cast(Sequence[object], self.model.proto.constraints)) > self.most:
             raise TooLargeError
