@@ -325,16 +325,18 @@ def _issuing_at_once(
 ) -> Solution | None:
     """The best so far, or a schedule of a smaller interval whose groups issue several operations at once;
     where the best is to be proven, which the rules say, not what a warp does."""
-    from twill.modulo.overlapping import COARSE, FINE, rising
+    from twill.modulo.overlapping import COARSE, FINE, rising, within_registers
 
-    low, most = begin.low, begin.max_in_flight(options)
-    for part in (COARSE, FINE) if options.proofs else ():
-        high = best.interval if best else begin.top
-        found = rising(problem, low, high, most, late, part)
-        best = _first(problem, options, found, report, patience) or best
-        if best is None or best.interval == begin.low:
-            break
-        low = max(begin.low, best.interval - best.interval // COARSE)
+    most = begin.max_in_flight(options)
+    for construct in (rising, within_registers) if options.proofs else ():
+        low = begin.low
+        for part in (COARSE, FINE):
+            high = best.interval if best else begin.top
+            found = construct(problem, low, high, most, late, part)
+            best = _first(problem, options, found, report, patience) or best
+            if best is None or best.interval == begin.low:
+                break
+            low = max(begin.low, best.interval - best.interval // COARSE)
     return best
 
 

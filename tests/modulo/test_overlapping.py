@@ -7,11 +7,12 @@ from random import Random
 from tests.properties.oracle import search
 from tests.properties.tiny import tiny_problem
 from twill.engine.clock import own_clock
-from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit
+from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.ir.search import Options
 from twill.modulo import constructive
 from twill.modulo.bounds import bounds
-from twill.modulo.overlapping import at, rising
+from twill.modulo.orders import results_first
+from twill.modulo.overlapping import at, rising, within_registers
 from twill.modulo.start import start
 from twill.pipeline import solve
 from twill.smt.relax import dependences
@@ -93,3 +94,43 @@ def test_a_loop_of_one_iteration_is_as_long_as_its_path() -> None:
     assert result.solution is not None
     assert (result.status, result.solution.interval) == ("optimal", 160)
     assert dependences(problem).engine in {one.by for one in result.refuted}
+
+
+def three_chains(registers: int) -> Problem:
+    """A tile of 32 registers is loaded, changed and summed up, three times, in one group."""
+    ops, edges, values = list[Operation](), list[Edge](), list[Value]()
+    for i in range(3):
+        first, middle, last = f"made{i}", f"changed{i}", f"summed{i}"
+        ops += [Operation(name, "o", (Reservation("u", 10),), 50, 10, 4) for name in (first, middle, last)]
+        edges += [Edge(first, middle, 50), Edge(middle, last, 50)]
+        values += [Value(first, first, (Use(middle),), 32), Value(middle, middle, (Use(last, hold=10),), 32)]
+    limits = Limits(groups=1, registers_per_thread=registers)
+    return Problem("chains", "toy", (Unit("u"),), tuple(ops), tuple(edges), tuple(values), limits)
+
+
+def test_no_operation_starts_before_its_group_has_registers() -> None:
+    """Two chains fit beside each other; what looks at no registers begins all three."""
+    problem = three_chains(64)
+    broken = {one.rule for found in rising(problem, 130, 400, 4) for one in check(problem, found)}
+    assert "REGISTERS" in broken
+    found = [one for one in within_registers(problem, 130, 400, 4) if not check(problem, one)]
+    assert found
+    assert min(one.interval for one in found) < 3 * 120
+
+
+def test_one_result_after_the_other_keeps_few_values() -> None:
+    problem = three_chains(64)
+    order = [problem.operations[op].id for op in results_first(problem)]
+    assert order == [f"{name}{i}" for i in range(3) for name in ("made", "changed", "summed")]
+
+
+def test_schedules_within_registers_keep_the_rules_that_are_looked_at() -> None:
+    valid = 0
+    for random in map(Random, range(80)):
+        problem = tiny_problem(random, 4)
+        low = max(1, bounds(problem).value)
+        for found in islice(within_registers(problem, low, 2 * low + 4, 3), 40):
+            broken = {one.rule for one in check(problem, found)}
+            assert not broken & LOOKED_AT
+            valid += not broken
+    assert valid > 20

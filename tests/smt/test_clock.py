@@ -103,3 +103,16 @@ def test_a_limit_that_ends_a_search_ends_it_at_the_same_step(monkeypatch: pytest
     assert replace(solve(case.problem, options), refuted=(), seconds=()) == replace(
         quiet, refuted=(), seconds=()
     )
+
+
+def test_a_model_that_is_not_stated_takes_what_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is too large, and where measured time ends first: a search goes on for ever otherwise. Not
+    where another probe made it unnecessary."""
+    problem, clock = tiny_problem(Random(0), 3), Clock()
+    assert cpsat.attempt(problem, 20, 2, budget=Budget(1e-6, clock=clock)).counted == 1e-6
+    assert clock.since(Clock().mark()) == 1e-6
+    monkeypatch.setattr(Budget, "measured", -1.0)
+    assert cpsat.attempt(problem, 20, 2, budget=Budget(5.0)).counted == 5.0
+    stop = threading.Event()
+    stop.set()
+    assert cpsat.attempt(problem, 20, 2, budget=Budget(5.0, stop=stop)).counted == 0.0

@@ -1,6 +1,7 @@
 """Orders of the operations of one iteration: every operation after those whose results it reads."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from twill.ir.problem import Problem
 
@@ -59,3 +60,43 @@ def fewest_registers(problem: Problem) -> list[int]:
             missing[other] -= 1
             ready += [other] if not missing[other] else []
     return order
+
+
+def results_first(problem: Problem) -> list[int]:
+    """An order of one iteration: for each result that nothing else reads, in the order of the program, all
+    that it needs and is not there yet, the operand first that takes the most registers beyond those it
+    leaves (Sethi, Ullman 1970)."""
+    count = len(problem.operations)
+    made, before, read = [0] * count, [list[int]() for _ in range(count)], set[int]()
+    for value in problem.values:
+        if not value.resident:
+            made[problem.index(value.src)] += value.registers
+    after, _ = successors(problem)
+    for op, readers in enumerate(after):
+        for reader in readers:
+            before[reader].append(op)
+            read.add(op)
+    taken = _taken(made, before, depth_first(problem))
+    order = dict[int, None]()
+    for result in (op for op in range(count) if op not in read):
+        waiting = [(result, False)]
+        while waiting:
+            op, opened = waiting.pop()
+            if opened:
+                order[op] = None
+            elif op not in order:
+                waiting.append((op, True))
+                operands = sorted(dict.fromkeys(before[op]), key=lambda one: (made[one] - taken[one], one))
+                waiting += [(one, False) for one in reversed(operands)]
+    return list(order)
+
+
+def _taken(made: Sequence[int], before: Sequence[Sequence[int]], order: Sequence[int]) -> list[int]:
+    """Registers that each operation takes at a time with all that it needs, if nothing were needed twice."""
+    taken = [0] * len(made)
+    for op in order:
+        held = most = 0
+        for one in sorted(dict.fromkeys(before[op]), key=lambda one: made[one] - taken[one]):
+            most, held = max(most, held + taken[one]), held + made[one]
+        taken[op] = max(most, held, made[op])
+    return taken

@@ -18,9 +18,11 @@ from twill.engine import decode
 from twill.engine.partitions import cut_if_large, partitions
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
+from twill.modulo import held_registers
 from twill.modulo.addresses import first_fit
 from twill.modulo.constructive import LARGEST, NEVER, fill_late, settle, supported
-from twill.modulo.orders import depth_first, fewest_registers, successors
+from twill.modulo.held_registers import Held
+from twill.modulo.orders import depth_first, fewest_registers, results_first, successors
 from twill.modulo.placing import Late, Placing, empty_placing, never
 from twill.modulo.reservation_table import Part, Table, Track, parts_of
 from twill.modulo.simplest import Labels, Machine, Window, windows
@@ -31,6 +33,9 @@ ALL = 1 << 20
 WAYS = ((1, 0), (1, 4), (4, 0), (1, 16))
 """Of how many operations that come next the first is chosen that can start, and which part of the interval it
 may start before those that came before it; 0 for none."""
+
+LEAN = (1, 4)
+"""The same where registers are counted."""
 
 COARSE, FINE = 16, 128
 """Intervals rise by these parts."""
@@ -97,6 +102,45 @@ def rising(
         interval += max(1, interval // part)
 
 
+def within_registers(
+    problem: Problem,
+    low: Time,
+    high: Time,
+    in_flight: int,
+    late: Late = never,
+    part: int = COARSE,
+    placed: int = PLACED,
+) -> Iterator[Solution]:
+    """Schedules at intervals from `low` up to below `high`, which rise by a `part`: the operations of a group
+    start about in an order, and none before its group has registers for what it makes; until `placed`
+    operations are."""
+    count = len(problem.operations)
+    if count > LARGEST or low >= high:
+        return
+    fewest, ways, left, interval = _fewest_first(problem, low), list(_lean_ways(problem)), placed, low
+    while interval < min(high, REACH * low + 1) and left > 0:
+        for labels, way in product(fewest, ways if _possible(problem, interval) else ()):
+            if late() or left <= 0:
+                return
+            left -= count
+            held = held_registers.empty(problem, interval, labels)
+            placing = _about_in_order(problem, interval, labels, way, held)
+            if placing is not None:
+                yield from _within(problem, placing, labels, in_flight)
+        interval += max(1, interval // part)
+
+
+def _lean_ways(problem: Problem) -> Iterator[_Way]:
+    orders = (
+        results_first(problem),
+        range(len(problem.operations)),
+        depth_first(problem),
+        fewest_registers(problem),
+    )
+    for among, order in product(LEAN, orders):
+        yield _Way(order, among, 0)
+
+
 def _possible(problem: Problem, interval: Time) -> bool:
     return len(problem.operations) <= LARGEST and supported(problem, interval, joint=True)
 
@@ -127,9 +171,12 @@ def _within(problem: Problem, placing: Placing, labels: Labels, in_flight: int) 
         yield found
 
 
-def _about_in_order(problem: Problem, interval: Time, labels: Labels, way: _Way) -> Placing | None:
+def _about_in_order(
+    problem: Problem, interval: Time, labels: Labels, way: _Way, held: Held | None = None
+) -> Placing | None:
     """Of the operations that come next in the order and whose operands are there, the one that can start
-    first, not much sooner than those of its group that came before it."""
+    first, not much sooner than those of its group that came before it, and with `held` not before there are
+    registers for it."""
     if windows(problem, interval, labels) is None:
         return None
     placing, last = _placing(problem, interval, labels), defaultdict[int, Time](int)
@@ -138,13 +185,21 @@ def _about_in_order(problem: Problem, interval: Time, labels: Labels, way: _Way)
     sooner = interval // way.sooner if way.sooner else 0
 
     def start(op: int) -> Time:
-        time = placing.free(op, max(placing.earliest(op), last[labels[op]] - sooner))
-        return NEVER if time is None else time
+        early = max(placing.earliest(op), last[labels[op]] - sooner)
+        while early < NEVER:
+            time = placing.free(op, early)
+            fits = time if held is None or time is None else held.start(op, time)
+            if time is None or fits == time:
+                return NEVER if time is None else time
+            early = NEVER if fits is None else fits
+        return NEVER
 
     while ready:
         time, op = min(((start(op), op) for op in ready[: way.among]), key=lambda one: one[0])
         if time == NEVER or placing.place(op, time):
             return None
+        if held is not None:
+            held.place(op, time)
         last[labels[op]] = max(last[labels[op]], time)
         ready.remove(op)
         for other in after[op]:

@@ -81,7 +81,8 @@ def early(setting: Setting, evidence: Evidence) -> Evidence:
     """The evidence with the best schedule that is found soon."""
     if setting.options.engine not in ("auto", "cpsat"):
         return evidence
-    if setting.in_flight == 1:  # shifted copies fill the gaps of each other where iterations overlap
+    if setting.in_flight == 1 or not setting.subtiled:
+        # shifted copies fill the gaps of each other where iterations overlap, of all but loads
         setting = replace(setting, alike=())
     state = _state(setting, evidence)
     if _goes_on(setting, state):

@@ -242,7 +242,7 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     if setting.useless(evidence):
         return evidence
     settles = setting.options.proofs and setting.problem.monotone and setting.in_flight > 1
-    if evidence.best is not before and setting.alike and settles:
+    if evidence.best is not before and setting.subtiled and settles:
         while pending and evidence.open:
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
         answer = evidence.best

@@ -69,6 +69,12 @@ class Setting:
         """The complete model is stated soon."""
         return len(self.problem.operations) <= LARGE
 
+    @property
+    def subtiled(self) -> bool:
+        """There are sub-tiles that compute: loads alone that are alike have nothing to alternate at."""
+        operations = self.problem.operations
+        return any(not operations[op].variable for family in self.alike for op in family[0])
+
     def few(self, interval: Time) -> int:
         """Iterations in flight that are probed first: no more than `FEW`, unless the shortest possible
         iteration has more."""

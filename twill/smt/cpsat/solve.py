@@ -116,11 +116,8 @@ def attempt(
         most, late = budget.seconds / STATED, _clock(began, budget)
         within, anchored = in_flight + bool(tactics.parts), _anchored(problem, in_flight, tactics)
         built = build(problem, interval, within, joint, late, most=most, anchored=anchored)
-    except TooLargeError:
-        budget.count(budget.seconds)
-        return Probe(Unknown("time"), "cpsat", time.monotonic() - began, counted=budget.seconds)
-    except StoppedError:
-        return Probe(Unknown("time"), "cpsat", time.monotonic() - began)
+    except StoppedError as early:
+        return _not_stated(early, began, budget)
     _narrow(built, tactics)
     _hint(built, tactics.hint)
     solver, status = _run(built, began, budget, tactics)
@@ -128,6 +125,15 @@ def attempt(
     counted = _counted(built, solver)
     budget.count(counted)
     return Probe(_outcome(built, solver, status), "cpsat", time.monotonic() - began, work, counted)
+
+
+def _not_stated(early: StoppedError, began: float, budget: Budget) -> Probe:
+    """Nothing is known of a model that is not stated to the end. All that was left of the time limit is gone
+    then, unless another probe made this one unnecessary: where little is left, searches would go on without
+    an end otherwise."""
+    counted = 0.0 if budget.stopped and not isinstance(early, TooLargeError) else budget.seconds
+    budget.count(counted)
+    return Probe(Unknown("time"), "cpsat", time.monotonic() - began, counted=counted)
 
 
 def _anchored(problem: Problem, in_flight: int, tactics: Tactics) -> bool:
@@ -269,10 +275,8 @@ def improve(
     room, late = budget.seconds / STATED, _clock(began, budget)
     try:
         built = build(problem, found.interval, most, joint, late, to_improve=True, most=room)
-    except TooLargeError:
-        budget.count(budget.seconds)
-        return found, False
-    except StoppedError:
+    except StoppedError as early:
+        _not_stated(early, began, budget)
         return found, False
     _narrow(built, tactics)
     _hint(built, found)

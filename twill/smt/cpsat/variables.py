@@ -167,11 +167,12 @@ class Variables:
         return self.latest_end // self.interval + 1
 
     def pause(self) -> None:
-        """Where construction may end: raises `StoppedError` if it is late, or the model too large."""
-        if self.late():
-            raise StoppedError
+        """Where construction may end: raises `StoppedError` if the model is too large or late. The size
+        comes first, as it does not depend on how busy the machine is."""
         if len(cast(Sequence[object], self.model.proto.constraints)) > self.most:
             raise TooLargeError
+        if self.late():
+            raise StoppedError
 
     # --- small helpers -------------------------------------------------------------------------------------
 
