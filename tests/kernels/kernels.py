@@ -2859,6 +2859,21 @@ def every_other(
 
 
 @triton.jit
+def scant(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, where a thread holds all of its elements along K side by side, since bytes became floats."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        ks = k + tl.arange(0, BLOCK_K)
+        x = tl.load(a + m[:, None] * K + ks[None, :], (ks < K)[None, :], other=0).to(tl.float32)
+        y = tl.load(b + n[None, :] * K + ks[:, None], (ks < K)[:, None] & (n < N)[None, :], other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc, (m < M)[:, None] & (n < N)[None, :])
+
+
+@triton.jit
 def odd_columns(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3694,6 +3709,9 @@ TWILL = {
     "every_other": {
         **dict.fromkeys("abc", "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
+    "scant": {
+        **dict.fromkeys("bc", "*fp32:16"), "a": "*i8:16", **SIZES, "BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 16, "num_warps": 4,
+    },
     "rescaled_rows": {**HALF, "b": "*fp8e4nv:16", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "spaced": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, "BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4},
@@ -4271,6 +4289,8 @@ VARIANTS = {
     "amending": ("amending", {}),
     "apportioned": ("apportioned", {}),
     "every_other": ("every_other", {}),
+    "every_other_half": ("every_other", dict.fromkeys("ab", "*fp16:16")),
+    "scant": ("scant", {}),
     "odd_columns": ("odd_columns", {}),
     "leafed": ("leafed", {}),
     "narrowed": ("narrowed", {}),
