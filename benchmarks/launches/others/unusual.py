@@ -1,0 +1,163 @@
+# pyright: basic, reportMissingImports=false
+"""Launches of kernels whose forms are unlike the others: attention with bounded memory, sums that several
+thread blocks complete, groups of tokens that share what they attend to."""
+
+from math import ceil
+
+from benchmarks.launches.arrays import Array, Case, by, case, decays, given, positive
+
+# --- attention with bounded memory: 64 chunks of 64 tokens, keys and values of 128, cut into halves ---------
+
+TOKENS, CHUNK, WIDTH, HALF = 4096, 64, 128, 64
+
+
+def _memory(batch: int, grid: tuple[int, ...], names: str, numbers: dict[str, float]) -> Case:
+    """Arrays by their names in the source."""
+    rows, states = batch * TOKENS, batch * (TOKENS // CHUNK) * WIDTH * WIDTH
+    kinds: dict[str, Array] = {
+        **dict.fromkeys(("q", "k", "v", "do"), ("bf16", rows * WIDTH, 0.5)),
+        "z": ("f32", rows * WIDTH, decays(TOKENS, WIDTH)),
+        "h": ("bf16", states, 0.1),
+        "dh": ("bf16", states, 0.1),
+        "A": ("f32", rows * CHUNK, 0.1),
+        "dA": ("f32", rows * CHUNK, "zeros"),
+        **dict.fromkeys(("o", "dq", "dk"), ("bf16", rows * WIDTH, "zeros")),
+        "dv": ("bf16", 2 * rows * WIDTH, "zeros"),
+        **dict.fromkeys(("h0", "ht"), ("f32", batch * WIDTH * WIDTH, "zeros")),
+    }
+    arrays = {name: kinds[name] for name in names.split()}
+    return case(f"{batch}x{TOKENS}", grid, {"T": TOKENS, **numbers}, **arrays)
+
+
+def memory_states(batch: int) -> Case:
+    return _memory(batch, (2, 2, batch), "k v z h h0 ht", {})
+
+
+def memory_gradients(batch: int) -> Case:
+    return _memory(batch, (2, 2, batch), "q z do dh", {"scale": 0.088})
+
+
+def memory_values(batch: int) -> Case:
+    return _memory(batch, (2, TOKENS // CHUNK, batch), "q v z h o A", {"scale": 0.088})
+
+
+def memory_backward(batch: int) -> Case:
+    return _memory(batch, (2, TOKENS // CHUNK, batch), "k v z h A do dh dq dk dv dA", {"scale": 0.088})
+
+
+def reversed_sums(batch: int) -> Case:
+    size = batch * TOKENS * 64
+    return case(
+        f"{batch}x{TOKENS}",
+        (1, TOKENS // 16, batch),
+        {"T": TOKENS},
+        s=("bf16", size, 0.1),
+        z=("f32", size, decays(TOKENS, 64)),
+        ss=("bf16", size, 0.5),
+        doo=("bf16", size, 0.5),
+    )
+
+
+def taylor(batch: int, heads: int, tokens: int) -> Case:
+    """exp(q k) by its first three terms; the batch and heads are constants."""
+    rows = batch * heads
+    return case(
+        by(batch, tokens),
+        (128 // 32, 1, rows),
+        {"scale": 0.25, "T": tokens},
+        **dict.fromkeys("qk", ("bf16", rows * tokens * 16, 0.5)),
+        v=("bf16", rows * tokens * 128, 0.5),
+        o=("bf16", rows * tokens * 128, "zeros"),
+        z=("f32", rows * tokens, "zeros"),
+    )
+
+
+# --- decoding -----------------------------------------------------------------------------------------------
+
+
+def speculated(sequences: int, heads: int, tokens: int) -> Case:
+    """Drafts of up to 16 tokens on states of linear attention; a lower triangle says which see which."""
+    width, parts = 128, 2
+    rows = sequences * tokens
+    triangle = [int(j <= i) for _ in range(sequences) for i in range(tokens) for j in range(tokens)]
+    return case(
+        f"{sequences} sequences",
+        (sequences, heads, parts * 4),
+        {
+            "softmax_scale": 0.088,
+            **dict.fromkeys(("stride_q", "stride_k", "stride_v"), heads * width),
+            "stride_s": heads * width * width,
+            "stride_o": rows * heads * width,
+        },
+        **dict.fromkeys("QKV", ("bf16", rows * heads * width, 0.5)),
+        S=("f32", sequences * heads * width * width, 0.1),
+        Out=("bf16", parts * rows * heads * width, "zeros"),
+        Mask=("int32", len(triangle), given(triangle)),
+        s_offsets=("int32", sequences, given(range(sequences))),
+        q_offsets=("int32", sequences, given(range(0, rows, tokens))),
+        q_lengths=("int32", sequences, given([tokens] * sequences)),
+        s_scales=("f32", sequences, positive),
+        decay_scales=("f32", heads, 0.05),
+    )
+
+
+def router(tokens: int, experts: int, width: int) -> Case:
+    """The last of four thread blocks adds what all four have stored, and clears their counter."""
+    return case(
+        by(tokens, experts, width),
+        (experts // 16, ceil(tokens / 16), 4),
+        {
+            "M": tokens,
+            "K": width,
+            "N": experts,
+            "stride_xm": width,
+            "stride_wn": width,
+            "stride_om": experts,
+        },
+        x_ptr=("bf16", tokens * width, 0.5),
+        w_ptr=("bf16", experts * width, 0.1),
+        out_ptr=("f32", tokens * experts, "zeros"),
+        partials_ptr=("f32", 4 * ceil(tokens / 16) * 16 * experts, "zeros"),
+        counter_ptr=("int32", experts // 16 * ceil(tokens / 16), "zeros"),
+    )
+
+
+def hadamard(rows: int) -> Case:
+    return case(
+        f"{rows} rows",
+        (ceil(rows / 64),),
+        {"n_rows": rows, "stride_x_row": 128, "stride_o_row": 128},
+        x_ptr=("bf16", rows * 128, 0.5),
+        h_ptr=("bf16", 128 * 128, 0.1),
+        out_ptr=("bf16", rows * 128, "zeros"),
+    )
+
+
+def unions(groups: int, kept: int) -> Case:
+    """Four tokens of 16 heads walk along the union of the keys that each attends to."""
+    keys = 8192
+    return case(
+        f"{groups} groups",
+        (groups,),
+        {"sm_scale": 0.04, "U_STRIDE": kept},
+        q_ptr=("bf16", groups * 64 * 576, 0.3),
+        kv_ptr=("bf16", keys * 576, 0.3),
+        uidx_ptr=("int32", groups * kept, given([(7 * i + i // kept) % keys for i in range(groups * kept)])),
+        ubits_ptr=("int32", groups * kept, given([1 + i % 15 for i in range(groups * kept)])),
+        ulen_ptr=("int32", groups, given([kept - i % 40 for i in range(groups)])),
+        o_ptr=("bf16", groups * 64 * 512, "zeros"),
+    )
+
+
+CASES = {
+    "v_abc_fwd_h": [memory_states(64)],
+    "v_abc_bwd_dh": [memory_gradients(64)],
+    "v_abc_fwd_V": [memory_values(64)],
+    "v_abc_bwd_V": [memory_backward(64)],
+    "v_abc_rcum": [reversed_sums(64)],
+    "v_based_fwd": [taylor(4, 16, 2048)],
+    "v_sg_seg_s": [speculated(64, 32, 8), speculated(5, 32, 11)],
+    "v_sg_router": [router(128, 256, 7168), router(77, 128, 2048)],
+    "v_hadamard": [hadamard(131072), hadamard(1000)],
+    "v_sg_mla_union": [unions(512, 2048)],
+}
