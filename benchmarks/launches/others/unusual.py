@@ -4,7 +4,8 @@ thread blocks complete, groups of tokens that share what they attend to."""
 
 from math import ceil
 
-from benchmarks.launches.arrays import Array, Case, by, case, decays, given, positive
+from benchmarks.launches.arrays import Array, Case, by, case, decays, described, given, nibbles, positive
+from benchmarks.launches.products import routed
 
 # --- attention with bounded memory: 64 chunks of 64 tokens, keys and values of 128, cut into halves ---------
 
@@ -92,10 +93,10 @@ def speculated(sequences: int, heads: int, tokens: int) -> Case:
         **dict.fromkeys("QKV", ("bf16", rows * heads * width, 0.5)),
         S=("f32", sequences * heads * width * width, 0.1),
         Out=("bf16", parts * rows * heads * width, "zeros"),
-        Mask=("int32", len(triangle), given(triangle)),
-        s_offsets=("int32", sequences, given(range(sequences))),
-        q_offsets=("int32", sequences, given(range(0, rows, tokens))),
-        q_lengths=("int32", sequences, given([tokens] * sequences)),
+        Mask=("i32", len(triangle), given(triangle)),
+        s_offsets=("i32", sequences, given(range(sequences))),
+        q_offsets=("i32", sequences, given(range(0, rows, tokens))),
+        q_lengths=("i32", sequences, given([tokens] * sequences)),
         s_scales=("f32", sequences, positive),
         decay_scales=("f32", heads, 0.05),
     )
@@ -118,7 +119,7 @@ def router(tokens: int, experts: int, width: int) -> Case:
         w_ptr=("bf16", experts * width, 0.1),
         out_ptr=("f32", tokens * experts, "zeros"),
         partials_ptr=("f32", 4 * ceil(tokens / 16) * 16 * experts, "zeros"),
-        counter_ptr=("int32", experts // 16 * ceil(tokens / 16), "zeros"),
+        counter_ptr=("i32", experts // 16 * ceil(tokens / 16), "zeros"),
     )
 
 
@@ -142,10 +143,97 @@ def unions(groups: int, kept: int) -> Case:
         {"sm_scale": 0.04, "U_STRIDE": kept},
         q_ptr=("bf16", groups * 64 * 576, 0.3),
         kv_ptr=("bf16", keys * 576, 0.3),
-        uidx_ptr=("int32", groups * kept, given([(7 * i + i // kept) % keys for i in range(groups * kept)])),
-        ubits_ptr=("int32", groups * kept, given([1 + i % 15 for i in range(groups * kept)])),
-        ulen_ptr=("int32", groups, given([kept - i % 40 for i in range(groups)])),
+        uidx_ptr=("i32", groups * kept, given([(7 * i + i // kept) % keys for i in range(groups * kept)])),
+        ubits_ptr=("i32", groups * kept, given([1 + i % 15 for i in range(groups * kept)])),
+        ulen_ptr=("i32", groups, given([kept - i % 40 for i in range(groups)])),
         o_ptr=("bf16", groups * 64 * 512, "zeros"),
+    )
+
+
+# --- products -------------------------------------------------------------------------------------------
+
+
+def gradients_of_gates(batch: int, tokens: int, width: int, hidden: int) -> Case:
+    """Two gradients from one product; tiles of three dimensions by descriptors."""
+    rows = batch * tokens
+    one = case(
+        by(rows, hidden, width),
+        (ceil(tokens / 64) * ceil(hidden / 64), batch),
+        {"S": tokens, "dim": width, "hidden_dim": hidden},
+        dO=("bf16", rows * width, 0.5),
+        Wd=("bf16", width * hidden, 0.1),
+        G=("bf16", rows * hidden, 1.0),
+        U=("bf16", rows * hidden, 1.0),
+        dG=("bf16", rows * hidden, "zeros"),
+        dU=("bf16", rows * hidden, "zeros"),
+    )
+    wide = ((batch, tokens, hidden), (1, 64, 64))
+    return described(
+        one,
+        desc_dO=("dO", (batch, tokens, width), (1, 64, 64)),
+        desc_Wd=("Wd", (width, hidden), (64, 64)),
+        **{f"desc_{name}": (name, *wide) for name in ("G", "U", "dG", "dU")},
+    )
+
+
+def mixed(tokens: int, width: int) -> Case:
+    """24 columns in tf32, and the squares of rows, in 16 parts along K."""
+    parts = 16
+    return case(
+        by(tokens, 24, width),
+        (ceil(tokens / 16), parts),
+        {"M": tokens, "K": width, "x_stride_m": width, "w_stride_n": width},
+        x_ptr=("bf16", tokens * width, 0.5),
+        w_ptr=("f32", 24 * width, 0.1),
+        part_mix_ptr=("f32", parts * tokens * 24, "zeros"),
+        part_sq_ptr=("f32", parts * tokens, "zeros"),
+    )
+
+
+def shared_tiles(size: int, blocks: int = 132) -> Case:
+    """Stream-K: the tiles beyond whole waves, cut evenly among all thread blocks, which add their parts."""
+    each = size // 64
+    iterations = (size // 128) ** 2 % blocks * each
+    return case(
+        by(size, size, size),
+        (blocks,),
+        {
+            **dict.fromkeys(("M", "N", "K", "stride_am", "stride_bk", "stride_cm"), size),
+            "iters_per_pid": iterations // blocks,
+            "iters_remaining": iterations % blocks,
+            "iters_per_tile": each,
+        },
+        A=("f16", size * size, 0.5),
+        B=("f16", size * size, 0.1),
+        C=("f16", size * size, "zeros"),
+        locks=("i32", 1024, "zeros"),
+    )
+
+
+def emulated(tokens: int, n: int = 2048, k: int = 4096) -> Case:
+    """Experts with weights of 4 bits and a scale in e4m3 for each 16 of a row; the sizes are constants."""
+    count, top = 16, 8
+    places, of_block = routed(tokens, count, top, 64)
+    strides = {"stride_am": k, "stride_be": n * k // 2, "stride_bn": k // 2, "stride_cm": n}
+    return case(
+        f"{tokens} tokens",
+        (len(of_block) * ceil(n / 64),),
+        {
+            "EM": len(places),
+            "num_valid_tokens": tokens * top,
+            "stride_bse": n * k // 16,
+            "stride_bsn": k // 16,
+            **strides,
+        },
+        a_ptr=("bf16", tokens * k, 0.5),
+        b_ptr=("uint8", count * n * k // 2, nibbles),
+        c_ptr=("bf16", tokens * top * n, "zeros"),
+        b_scale_ptr=("f8", count * n * k // 16, positive),
+        w_global_scale_ptr=("f32", count, 0.02),
+        topk_weights_ptr=("f32", tokens * top, positive),
+        sorted_token_ids_ptr=("i32", len(places), given(places)),
+        expert_ids_ptr=("i32", len(of_block), given(of_block)),
+        num_tokens_post_padded_ptr=("i32", 1, given([len(places)])),
     )
 
 
@@ -159,5 +247,9 @@ CASES = {
     "v_sg_seg_s": [speculated(64, 32, 8), speculated(5, 32, 11)],
     "v_sg_router": [router(128, 256, 7168), router(77, 128, 2048)],
     "v_hadamard": [hadamard(131072), hadamard(1000)],
+    "v_liger_dGU": [gradients_of_gates(4, 2048, 4096, 4096), gradients_of_gates(2, 200, 272, 336)],
+    "v_sg_mhc_stats": [mixed(1024, 28672), mixed(77, 4096)],
+    "v_gems_wave": [shared_tiles(4096)],
+    "v_nvfp4_moe": [emulated(1024), emulated(33)],
     "v_sg_mla_union": [unions(512, 2048)],
 }
