@@ -150,6 +150,29 @@ def unions(groups: int, kept: int) -> Case:
     )
 
 
+def gathered(tokens: int, kept: int, own: int, keys: int = 16384) -> Case:
+    """64 heads of 512: keys of pages by their indices, then keys of the sequence; no argument is a number."""
+    pages = [(13 * i + i // kept) % keys for i in range(tokens * kept)]
+    return case(
+        f"{tokens} tokens",
+        (tokens, 4),
+        {},
+        q_ptr=("bf16", tokens * 64 * 512, 0.3),
+        unified_kv_ptr=("bf16", keys * 512, 0.3),
+        kv_indices_prefix_ptr=("i32", tokens * kept, given(pages)),
+        kv_indptr_prefix_ptr=("i32", tokens + 1, given(range(0, (tokens + 1) * kept, kept))),
+        kv_ptr=("bf16", tokens * 512, 0.3),
+        kv_indices_extend_ptr=(
+            "i32",
+            tokens * own,
+            given([(i // own + i) % tokens for i in range(tokens * own)]),
+        ),
+        kv_indptr_extend_ptr=("i32", tokens + 1, given(range(0, (tokens + 1) * own, own))),
+        attn_sink_ptr=("f32", 64, 1.0),
+        out_ptr=("bf16", tokens * 64 * 512, "zeros"),
+    )
+
+
 # --- products -------------------------------------------------------------------------------------------
 
 
@@ -251,5 +274,6 @@ CASES = {
     "v_sg_mhc_stats": [mixed(1024, 28672), mixed(77, 4096)],
     "v_gems_wave": [shared_tiles(4096)],
     "v_nvfp4_moe": [emulated(1024), emulated(33)],
+    "v_sg_v4_prefill": [gathered(1024, 512, 128), gathered(17, 41, 7)],
     "v_sg_mla_union": [unions(512, 2048)],
 }
