@@ -2859,6 +2859,19 @@ def every_other(
 
 
 @triton.jit
+def spanned(a, b, c, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = a @ b.T, of as many rows as there are programs for."""
+    a_desc = tl.make_tensor_descriptor(a, [BLOCK_M * tl.num_programs(0), K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [BLOCK_N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    row = tl.program_id(0) * BLOCK_M
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([0, k]).T, acc)
+    m, n = row + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    tl.store(c + m[:, None] * BLOCK_N + n[None, :], acc)
+
+
+@triton.jit
 def scant(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3709,6 +3722,7 @@ TWILL = {
     "every_other": {
         **dict.fromkeys("abc", "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
+    "spanned": {**dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "K": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
     "scant": {
         **dict.fromkeys("bc", "*fp32:16"), "a": "*i8:16", **SIZES, "BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 16, "num_warps": 4,
     },
@@ -4291,6 +4305,7 @@ VARIANTS = {
     "every_other": ("every_other", {}),
     "every_other_half": ("every_other", dict.fromkeys("ab", "*fp16:16")),
     "scant": ("scant", {}),
+    "spanned": ("spanned", {}),
     "odd_columns": ("odd_columns", {}),
     "leafed": ("leafed", {}),
     "narrowed": ("narrowed", {}),
