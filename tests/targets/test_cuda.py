@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.kernels.builds import assembled
-from tests.kernels.programs import EXAMPLES, loops, measured, program
+from tests.kernels.programs import EXAMPLES, cuda, loops, measured, program
 from twill.diagnostics import DefectError, TwillError
 from twill.emit.files import write
 from twill.extract.dependence.loops import loops as found
