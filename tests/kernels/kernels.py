@@ -2859,6 +2859,34 @@ def every_other(
 
 
 @triton.jit
+def spanned(a, b, c, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = a @ b.T, of as many rows as there are programs for."""
+    a_desc = tl.make_tensor_descriptor(a, [BLOCK_M * tl.num_programs(0), K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [BLOCK_N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    row = tl.program_id(0) * BLOCK_M
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([0, k]).T, acc)
+    m, n = row + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    tl.store(c + m[:, None] * BLOCK_N + n[None, :], acc)
+
+
+@triton.jit
+def scant(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, where a thread holds all of its elements along K side by side, since bytes became floats."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        ks = k + tl.arange(0, BLOCK_K)
+        x = tl.load(a + m[:, None] * K + ks[None, :], (ks < K)[None, :], other=0).to(tl.float32)
+        y = tl.load(b + n[None, :] * K + ks[:, None], (ks < K)[:, None] & (n < N)[None, :], other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc, (m < M)[:, None] & (n < N)[None, :])
+
+
+@triton.jit
 def odd_columns(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3694,6 +3722,10 @@ TWILL = {
     "every_other": {
         **dict.fromkeys("abc", "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
+    "spanned": {**dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "K": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
+    "scant": {
+        **dict.fromkeys("bc", "*fp32:16"), "a": "*i8:16", **SIZES, "BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 16, "num_warps": 4,
+    },
     "rescaled_rows": {**HALF, "b": "*fp8e4nv:16", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "spaced": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, "BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4},
@@ -4271,6 +4303,9 @@ VARIANTS = {
     "amending": ("amending", {}),
     "apportioned": ("apportioned", {}),
     "every_other": ("every_other", {}),
+    "every_other_half": ("every_other", dict.fromkeys("ab", "*fp16:16")),
+    "scant": ("scant", {}),
+    "spanned": ("spanned", {}),
     "odd_columns": ("odd_columns", {}),
     "leafed": ("leafed", {}),
     "narrowed": ("narrowed", {}),

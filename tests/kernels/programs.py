@@ -67,7 +67,7 @@ FORMS = (
         "modulated",
         "confined",
         "peeked",
-        "every_other",
+        *("every_other", "every_other_half", "scant", "spanned"),
         "leafed",
         "narrowed",
         "distant",

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.kernels.builds import assembled
-from tests.kernels.programs import EXAMPLES, loops, measured, program
+from tests.kernels.programs import EXAMPLES, cuda, loops, measured, program
 from twill.diagnostics import DefectError, TwillError
 from twill.emit.files import write
 from twill.extract.dependence.loops import loops as found
@@ -276,3 +276,11 @@ def test_descriptors_of_a_loop_change_for_ptxas(kernel: str) -> None:
     assert stays
     assert all("zero_in(i)" in line for line in stays)
     assert not any("zero_in" in line for line in made if line not in stays)
+
+
+def test_the_host_knows_the_grid_by_its_name_in_the_kernel() -> None:
+    """Where a descriptor has as many rows as there are programs for."""
+    kernel, host = cuda("spanned").split('extern "C" int')
+    assert "int32_t(gridDim.x)" in host
+    assert "const dim3 gridDim(grid_x, grid_y, grid_z);" in host
+    assert "const dim3 gridDim(" not in kernel

@@ -27,6 +27,7 @@ from benchmarks.launches.others import (
     states,
     symmetric,
     untried,
+    unusual,
     various,
     wider,
 )
@@ -52,6 +53,7 @@ TOPICS = (
     states,
     symmetric,
     untried,
+    unusual,
     various,
     wider,
 )

@@ -39,6 +39,8 @@ from twill.targets import target
 from twill.targets.cuda.loads.register_loads import LEAST_IN_FLIGHT
 from twill.warp.channels import constant_trips
 from twill.warp.dataflow import read
+from twill.warp.residency import registers_in_warps
+from twill.warp.thread_block import registers_at_entry
 
 FEW_BLOCKS = 2
 """Thread blocks on an SM of which one is worth more than the registers of a thread that holds tiles."""
@@ -369,8 +371,17 @@ def loading_too(
 
 
 def _in_fewer_blocks(made: Generated, making: _Making, slowest: float, most: int) -> Iterator[Retry]:
-    """In fewer thread blocks than `most` on an SM: each has more registers then."""
-    for count in range(most - 1, max(0, most - 1 - FEWER_BLOCKS), -1):
+    """In fewer thread blocks than `most` on an SM, as few as have more registers then."""
+    launch, limits = made.program.launch, made.loops[0].machine.limits
+
+    def granted(blocks: int) -> int:
+        threads = launch.threads * blocks
+        return (
+            registers_in_warps(limits, threads // 32) if launch.even else registers_at_entry(limits, threads)
+        )
+
+    fewer = [count for count in range(most - 1, 0, -1) if granted(count) > granted(count + 1)]
+    for count in fewer[:FEWER_BLOCKS]:
         what = f"{count} {ON_AN_SM}"
         yield Retry(what, f"{what} at most", making(made.inputs, count), slowest)
 

@@ -112,13 +112,16 @@ def _with_fewer_blocks(built: Compiled) -> Compiled | None:
     program, limits = built.made.program, built.made.loops[0].machine.limits
     launch = program.launch
     group, *others = program.groups
-    if others or not launch.even:
+    if others:
         return None
     first = replace(built, loading=f"{launch.blocks} thread blocks on an SM")
     few = first if spills_little(built, FEW) else None
-    little = None
+    little, most = None, launch.entry_registers
     for blocks in range(launch.blocks - 1, max(1, launch.blocks // 2) - 1, -1):
         registers = registers_at_entry(limits, launch.threads * blocks)
+        if registers <= most:
+            continue
+        most = registers
         fewer = replace(launch, blocks=blocks, entry_registers=registers)
         other = replace(program, launch=fewer, groups=(replace(group, registers=registers),))
         found = printed(replace(built, loading=f"{blocks} thread blocks on an SM"), other)

@@ -72,6 +72,32 @@ __device__ __forceinline__ void warp_mma(D (&d)[CountD], const A (&a)[CountA], c
             }
 }
 
+/// The same where K is 4 * Width: a thread holds the first half of an instruction's elements and more of them, so
+/// that two words which lie side by side are both halves of one. K may be summed in any order.
+template <class Element, int Rows, int Columns, int Width, class D, class A, class B, int CountD, int CountA,
+          int CountB>
+__device__ __forceinline__ void warp_mma_short(D (&d)[CountD], const A (&a)[CountA], const B (&b)[CountB]) {
+    constexpr int registers = CountD / (Rows * Columns), each = 4 / sizeof(Element);
+    static_assert(CountD == registers * Rows * Columns && (registers == 4 || registers == 2), "D");
+    static_assert(sizeof(a) == 2 * Width * Rows * sizeof(Element), "A");
+    static_assert(sizeof(b) == Width * Columns * sizeof(Element) && Width % (2 * each) == 0, "B");
+#pragma unroll
+    for (int part = 0; part < Width; part += 2 * each)
+#pragma unroll
+        for (int row = 0; row < Rows; ++row) {
+            const int left = 2 * Width * row + part;
+            const uint32_t words[4] = {neighbours<Element>(a, left), neighbours<Element>(a, left + Width),
+                                       neighbours<Element>(a, left + each),
+                                       neighbours<Element>(a, left + Width + each)};
+#pragma unroll
+            for (int column = 0; column < Columns; ++column) {
+                const int right = Width * column + part;
+                const uint32_t pair[2] = {neighbours<Element>(b, right), neighbours<Element>(b, right + each)};
+                mma_sync(d + registers * (column + Columns * row), words, pair, Element());
+            }
+        }
+}
+
 /// The same of less than a whole instruction. A B of one column stands in all columns, and an A of 8 rows or less
 /// twice, so that registers of D and A are equal in pairs: where they are, a thread holds one of two. `Beside`: D has
 /// both columns of a thread; `Below`: A and D have its second row.

@@ -36,3 +36,14 @@ def test_what_only_another_layout_needed_is_not_executed() -> None:
     assert not any(node.startswith("convert.scores") for node in nodes)
     assert sum(node.startswith("ext.x") for node in nodes) <= 1
     assert sum("twill_operand" in node for node in nodes) == 3
+
+
+def test_a_half_of_a_loaded_tile_is_copied_and_a_whole_one_is_not() -> None:
+    """No registers hold it: nothing computes it. The whole tile is read where the load puts it."""
+    half, whole = (
+        Path(f"tests/kernels/ttgir/{name}.sm90.ttgir") for name in ("every_other_half", "pointers")
+    )
+    module = staged_operands(read(half.read_text(), str(half)))
+    (dot,) = (op for op in module.functions[0].walk() if role(op) == "wgmma")
+    assert isinstance(dot.operands[0].type, MemDesc)
+    assert staged_operands(read(whole.read_text(), str(whole))).text == whole.read_text()

@@ -1,4 +1,4 @@
-"""First operands of MMAs that are not generated from registers: tf32 and what has 8 bits.
+"""First operands of MMAs that are not generated from registers: tf32, 8 bits, and halves of loaded tiles.
 
 Takes a module; gives the same in which such a tile, where an MMA takes it from registers, is copied to a
 buffer in shared memory first: in the layout in which it is computed, and once for all MMAs of a block that
@@ -18,6 +18,9 @@ LINE = 128
 """Bytes of a line of the widest swizzle pattern (PTX ISA, wgmma, shared memory matrix layout)."""
 STAGED = {"f32": 32, "i8": 8, "f8E4M3FN": 8, "f8E5M2": 8}
 """The element types, with their bits."""
+HALVED = {"f16": 16, "bf16": 16}
+"""Those of which only halves of loaded tiles are staged: nothing computes them into registers."""
+_VIEWS = ("layout", "reshape", "transpose", "split", "bitcast")
 
 
 def staged_operands(module: Module) -> Module:
@@ -57,6 +60,8 @@ def _of_block(module: Module, block: Block, contents: "_Contents") -> Iterator[_
         if not isinstance(tile, Tensor) or not isinstance(tile.dtype, Scalar) or text is None:
             continue
         bits = STAGED.get(tile.dtype.name)
+        if bits is None and _half_of_loaded(contents, operand):
+            bits = HALVED.get(tile.dtype.name)
         at = module.text.find(text, dot.span.start, dot.span.end)
         name = module.text.find(operand.name, dot.span.start, dot.span.end)
         if bits is None or at < 0 or name < 0 or _read_as_loaded(contents, operand):
@@ -112,6 +117,15 @@ def _read_as_loaded(contents: "_Contents", value: Value) -> bool:
         called |= role(maker) == "bitcast"
         maker = contents.makers.get(maker.operands[0].id)
     return called and maker is not None and role(maker) == "pointer_load"
+
+
+def _half_of_loaded(contents: "_Contents", value: Value) -> bool:
+    """One result of a split of a loaded tile, or a view of one."""
+    maker, halved = contents.makers.get(value.id), False
+    while maker is not None and role(maker) in _VIEWS:
+        halved |= role(maker) == "split"
+        maker = contents.makers.get(maker.operands[0].id)
+    return halved and maker is not None and role(maker) in ("pointer_load", "tma_load")
 
 
 def _as_computed(module: Module, contents: "_Contents", value: Value) -> Value:

@@ -63,7 +63,7 @@ def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) ->
         f"/// Launches the kernel; {what}",
         'extern "C" int',
         f"{name}_launch({signature}) {{",
-        *indented([*_choice(program, name), *_launched(program, name, bytes, form)]),
+        *indented(_with_extents([*_choice(program, name), *_launched(program, name, bytes, form)])),
         "}",
     ]
 
@@ -72,8 +72,14 @@ def other_launcher(program: Program, name: str, bytes: int, form: TiledForm | No
     """The same of another form, for the launcher that chooses it."""
     given = [*EXTENTS, f"Choice {CHOICE}", "cudaStream_t stream"]
     signature = ", ".join([*arguments(program), *given])
-    lines = indented(_launched(program, name, bytes, form))
+    lines = indented(_with_extents(_launched(program, name, bytes, form)))
     return ["static int", f"{name}_launch({signature}) {{", *lines, "}"]
+
+
+def _with_extents(lines: Sequence[str]) -> Sequence[str]:
+    """With the grid by its name in a kernel, where what the host computes follows from it."""
+    grid = "const dim3 gridDim(grid_x, grid_y, grid_z);"
+    return [grid, *lines] if any("gridDim." in line for line in lines) else lines
 
 
 def other_name(name: str, other: Program) -> str:

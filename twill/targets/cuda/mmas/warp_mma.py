@@ -47,7 +47,8 @@ def _known(type: Type) -> bool:
 
 def call(op: Op, accumulator: str, a: str, b: str) -> str:
     """All instructions of a warp's part, on arrays of registers. Of a single column, which all threads of a
-    row hold, and of 8 rows and less, which stand twice in an instruction, each register stands for two."""
+    row hold, and of 8 rows and less, which stand twice in an instruction, each register stands for two. Where
+    K ends with the elements that threads hold side by side, an instruction takes two words of these."""
     left, right, result = (value.type for value in (*op.operands[:2], op.result))
     assert isinstance(left, Tensor)
     assert isinstance(right, Tensor)
@@ -59,17 +60,28 @@ def call(op: Op, accumulator: str, a: str, b: str) -> str:
     own = len(beside) + len(below)
     columns = _count(d, own)
     depth = left.shape[1] // (8 * width)
+    short = left.shape[1] == 4 * width
     rows = d.registers // (columns << own)
-    half = _log(width) + len(below) + 1
+    second = () if short else (4 * width,)
+    half = _log(width) + len(below) + len(second)
     expected = (
         (*beside, *below, *_further(d, own)),
-        (*((0, k) for k in powers(1, width)), *below, (0, 4 * width), *_further(x, half)),
-        (*((k, 0) for k in powers(1, width)), (4 * width, 0), *_further(y, _log(width) + 1)),
+        (*((0, k) for k in powers(1, width)), *below, *((0, k) for k in second), *_further(x, half)),
+        (
+            *((k, 0) for k in powers(1, width)),
+            *((k, 0) for k in second),
+            *_further(y, _log(width) + len(second)),
+        ),
     )
-    sizes = (rows * columns << own, rows * depth << half, 2 * width * columns * depth)
+    along = 1 if short else depth
+    sizes = (rows * columns << own, rows * along << half, (width << len(second)) * columns * along)
     found = (d.register, x.register, y.register)
-    if found != expected or sizes != (d.registers, x.registers, y.registers) or depth < 1:
+    if found != expected or sizes != (d.registers, x.registers, y.registers) or along < 1:
         raise ValueError("has operands in layouts that mma.sync does not have")
+    if short and (own < 2 or width * BITS[element(left)] < 64):
+        raise ValueError("has too few elements along K for mma.sync")
+    if short:
+        return f"warp_mma_short<{c_type(left)}, {rows}, {columns}, {width}>({accumulator}, {a}, {b});"
     numbers = f"{c_type(left)}, {rows}, {columns}, {depth}, {width}"
     if own == 2:
         return f"warp_mma<{numbers}>({accumulator}, {a}, {b});"
