@@ -1043,6 +1043,8 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
         uint32_t count_andi_22 = 0;
         uint32_t count_weights_114 = 0;
         int32_t trips_0 = 0;
+        bool inside_74[4];
+        bool inside_77[4];
         bool inside_80[4];
         bool inside_83[4];
         float weights[8];
@@ -1070,6 +1072,28 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
             // paged/for.0: 7 stages, an iteration every 281 cycles
             const int32_t n = trips_0;
             if (n >= 6) {
+                channel_physical_71.consumer_wait(count_physical_71);
+                // cycle 63, stage 4: cmp.inside_77 (tests/kernels/ttgir/paged.sm90.ttgir:123:20)
+                {
+                    int32_t read_0[4];
+                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) inside_77[i_] = (read_0[((i_ & 3))] < pages);
+                }
+                // cycle 128, stage 4: cmp.inside_74 (tests/kernels/ttgir/paged.sm90.ttgir:120:20)
+                {
+                    int32_t read_0[4];
+                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) inside_74[i_] = (read_0[((i_ & 3))] >= 0);
+                }
+                channel_physical_71.consumer_release(count_physical_71);
                 channel_y_103.consumer_wait(count_y_103);
                 // cycle 142, stage 4: dot.weights (tests/kernels/ttgir/paged.sm90.ttgir:160:18)
                 {
@@ -1087,18 +1111,11 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) weights_112[i_] = exp2_approx(weights[((i_ & 7))] * 1.44269504f);
                 }
-                channel_physical_71.consumer_wait(count_physical_71);
                 // cycle 10, stage 5: andi.inside_80 (tests/kernels/ttgir/paged.sm90.ttgir:126:20)
                 {
-                    int32_t read_0[4];
-                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_)
-                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = ((read_0[((i_ & 3))] >= 0) & (read_0[((i_ & 3))] < pages));
+                    for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = (inside_74[((i_ & 3))] & inside_77[((i_ & 3))]);
                 }
-                channel_physical_71.consumer_release(count_physical_71);
                 channel_andi_22.consumer_wait(count_andi_22);
                 // cycle 50, stage 5: andi.inside_83 (tests/kernels/ttgir/paged.sm90.ttgir:129:20)
                 {
@@ -1111,6 +1128,17 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 4; ++i_) inside_83[i_] = (read_0[((i_ & 3))] & inside_80[((i_ & 3))]);
                 }
                 channel_andi_22.consumer_release(count_andi_22);
+                channel_physical_71.consumer_wait(count_physical_71 + 1);
+                // cycle 63, stage 4: cmp.inside_77 (tests/kernels/ttgir/paged.sm90.ttgir:123:20)
+                {
+                    int32_t read_0[4];
+                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) inside_77[i_] = (read_0[((i_ & 3))] < pages);
+                }
                 // cycle 89, stage 5: store select.weights_114 to weights_114
                 channel_weights_114.producer_acquire(count_weights_114);
                 {
@@ -1122,6 +1150,17 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                         shared_at<float>(channel_weights_114.slot(count_weights_114) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = weights_114_[((i_ & 7))];
                 }
                 channel_weights_114.producer_commit(count_weights_114);
+                // cycle 128, stage 4: cmp.inside_74 (tests/kernels/ttgir/paged.sm90.ttgir:120:20)
+                {
+                    int32_t read_0[4];
+                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) inside_74[i_] = (read_0[((i_ & 3))] >= 0);
+                }
+                channel_physical_71.consumer_release(count_physical_71 + 1);
                 channel_y_103.consumer_wait(count_y_103 + 1);
                 // cycle 142, stage 4: dot.weights (tests/kernels/ttgir/paged.sm90.ttgir:160:18)
                 {
@@ -1141,18 +1180,11 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 }
                 for (int32_t i = 6; i < n; ++i) {
                     thread.rematerialize();
-                    channel_physical_71.consumer_wait(count_physical_71 + i - 5);
                     // cycle 10, stage 5: andi.inside_80 (tests/kernels/ttgir/paged.sm90.ttgir:126:20)
                     {
-                        int32_t read_0[4];
-                        const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + i - 5);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_)
-                            load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = ((read_0[((i_ & 3))] >= 0) & (read_0[((i_ & 3))] < pages));
+                        for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = (inside_74[((i_ & 3))] & inside_77[((i_ & 3))]);
                     }
-                    channel_physical_71.consumer_release(count_physical_71 + i - 5);
                     channel_andi_22.consumer_wait(count_andi_22 + i - 5);
                     // cycle 50, stage 5: andi.inside_83 (tests/kernels/ttgir/paged.sm90.ttgir:129:20)
                     {
@@ -1165,6 +1197,17 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                         for (int i_ = 0; i_ < 4; ++i_) inside_83[i_] = (read_0[((i_ & 3))] & inside_80[((i_ & 3))]);
                     }
                     channel_andi_22.consumer_release(count_andi_22 + i - 5);
+                    channel_physical_71.consumer_wait(count_physical_71 + i - 4);
+                    // cycle 63, stage 4: cmp.inside_77 (tests/kernels/ttgir/paged.sm90.ttgir:123:20)
+                    {
+                        int32_t read_0[4];
+                        const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + i - 4);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_)
+                            load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) inside_77[i_] = (read_0[((i_ & 3))] < pages);
+                    }
                     // cycle 89, stage 5: store select.weights_114 to weights_114
                     channel_weights_114.producer_acquire(count_weights_114 + i - 5);
                     {
@@ -1176,6 +1219,17 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                             shared_at<float>(channel_weights_114.slot(count_weights_114 + i - 5) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = weights_114_[((i_ & 7))];
                     }
                     channel_weights_114.producer_commit(count_weights_114 + i - 5);
+                    // cycle 128, stage 4: cmp.inside_74 (tests/kernels/ttgir/paged.sm90.ttgir:120:20)
+                    {
+                        int32_t read_0[4];
+                        const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + i - 4);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_)
+                            load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) inside_74[i_] = (read_0[((i_ & 3))] >= 0);
+                    }
+                    channel_physical_71.consumer_release(count_physical_71 + i - 4);
                     channel_y_103.consumer_wait(count_y_103 + i - 4);
                     // cycle 142, stage 4: dot.weights (tests/kernels/ttgir/paged.sm90.ttgir:160:18)
                     {
@@ -1194,18 +1248,11 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                         for (int i_ = 0; i_ < 8; ++i_) weights_112[i_] = exp2_approx(weights[((i_ & 7))] * 1.44269504f);
                     }
                 }
-                channel_physical_71.consumer_wait(count_physical_71 + n - 5);
                 // cycle 10, stage 5: andi.inside_80 (tests/kernels/ttgir/paged.sm90.ttgir:126:20)
                 {
-                    int32_t read_0[4];
-                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 5);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_)
-                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = ((read_0[((i_ & 3))] >= 0) & (read_0[((i_ & 3))] < pages));
+                    for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = (inside_74[((i_ & 3))] & inside_77[((i_ & 3))]);
                 }
-                channel_physical_71.consumer_release(count_physical_71 + n - 5);
                 channel_andi_22.consumer_wait(count_andi_22 + n - 5);
                 // cycle 50, stage 5: andi.inside_83 (tests/kernels/ttgir/paged.sm90.ttgir:129:20)
                 {
@@ -1218,6 +1265,17 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 4; ++i_) inside_83[i_] = (read_0[((i_ & 3))] & inside_80[((i_ & 3))]);
                 }
                 channel_andi_22.consumer_release(count_andi_22 + n - 5);
+                channel_physical_71.consumer_wait(count_physical_71 + n - 4);
+                // cycle 63, stage 4: cmp.inside_77 (tests/kernels/ttgir/paged.sm90.ttgir:123:20)
+                {
+                    int32_t read_0[4];
+                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) inside_77[i_] = (read_0[((i_ & 3))] < pages);
+                }
                 // cycle 89, stage 5: store select.weights_114 to weights_114
                 channel_weights_114.producer_acquire(count_weights_114 + n - 5);
                 {
@@ -1229,6 +1287,17 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                         shared_at<float>(channel_weights_114.slot(count_weights_114 + n - 5) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = weights_114_[((i_ & 7))];
                 }
                 channel_weights_114.producer_commit(count_weights_114 + n - 5);
+                // cycle 128, stage 4: cmp.inside_74 (tests/kernels/ttgir/paged.sm90.ttgir:120:20)
+                {
+                    int32_t read_0[4];
+                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) inside_74[i_] = (read_0[((i_ & 3))] >= 0);
+                }
+                channel_physical_71.consumer_release(count_physical_71 + n - 4);
                 channel_y_103.consumer_wait(count_y_103 + n - 4);
                 // cycle 142, stage 4: dot.weights (tests/kernels/ttgir/paged.sm90.ttgir:160:18)
                 {
@@ -1246,18 +1315,11 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) weights_112[i_] = exp2_approx(weights[((i_ & 7))] * 1.44269504f);
                 }
-                channel_physical_71.consumer_wait(count_physical_71 + n - 4);
                 // cycle 10, stage 5: andi.inside_80 (tests/kernels/ttgir/paged.sm90.ttgir:126:20)
                 {
-                    int32_t read_0[4];
-                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 4);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_)
-                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = ((read_0[((i_ & 3))] >= 0) & (read_0[((i_ & 3))] < pages));
+                    for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = (inside_74[((i_ & 3))] & inside_77[((i_ & 3))]);
                 }
-                channel_physical_71.consumer_release(count_physical_71 + n - 4);
                 channel_andi_22.consumer_wait(count_andi_22 + n - 4);
                 // cycle 50, stage 5: andi.inside_83 (tests/kernels/ttgir/paged.sm90.ttgir:129:20)
                 {
@@ -1270,6 +1332,17 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 4; ++i_) inside_83[i_] = (read_0[((i_ & 3))] & inside_80[((i_ & 3))]);
                 }
                 channel_andi_22.consumer_release(count_andi_22 + n - 4);
+                channel_physical_71.consumer_wait(count_physical_71 + n - 3);
+                // cycle 63, stage 4: cmp.inside_77 (tests/kernels/ttgir/paged.sm90.ttgir:123:20)
+                {
+                    int32_t read_0[4];
+                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 3);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) inside_77[i_] = (read_0[((i_ & 3))] < pages);
+                }
                 // cycle 89, stage 5: store select.weights_114 to weights_114
                 channel_weights_114.producer_acquire(count_weights_114 + n - 4);
                 {
@@ -1281,6 +1354,17 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                         shared_at<float>(channel_weights_114.slot(count_weights_114 + n - 4) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = weights_114_[((i_ & 7))];
                 }
                 channel_weights_114.producer_commit(count_weights_114 + n - 4);
+                // cycle 128, stage 4: cmp.inside_74 (tests/kernels/ttgir/paged.sm90.ttgir:120:20)
+                {
+                    int32_t read_0[4];
+                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 3);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) inside_74[i_] = (read_0[((i_ & 3))] >= 0);
+                }
+                channel_physical_71.consumer_release(count_physical_71 + n - 3);
                 channel_y_103.consumer_wait(count_y_103 + n - 3);
                 // cycle 142, stage 4: dot.weights (tests/kernels/ttgir/paged.sm90.ttgir:160:18)
                 {
@@ -1298,18 +1382,11 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) weights_112[i_] = exp2_approx(weights[((i_ & 7))] * 1.44269504f);
                 }
-                channel_physical_71.consumer_wait(count_physical_71 + n - 3);
                 // cycle 10, stage 5: andi.inside_80 (tests/kernels/ttgir/paged.sm90.ttgir:126:20)
                 {
-                    int32_t read_0[4];
-                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_)
-                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = ((read_0[((i_ & 3))] >= 0) & (read_0[((i_ & 3))] < pages));
+                    for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = (inside_74[((i_ & 3))] & inside_77[((i_ & 3))]);
                 }
-                channel_physical_71.consumer_release(count_physical_71 + n - 3);
                 channel_andi_22.consumer_wait(count_andi_22 + n - 3);
                 // cycle 50, stage 5: andi.inside_83 (tests/kernels/ttgir/paged.sm90.ttgir:129:20)
                 {
@@ -1322,6 +1399,17 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 4; ++i_) inside_83[i_] = (read_0[((i_ & 3))] & inside_80[((i_ & 3))]);
                 }
                 channel_andi_22.consumer_release(count_andi_22 + n - 3);
+                channel_physical_71.consumer_wait(count_physical_71 + n - 2);
+                // cycle 63, stage 4: cmp.inside_77 (tests/kernels/ttgir/paged.sm90.ttgir:123:20)
+                {
+                    int32_t read_0[4];
+                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 2);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) inside_77[i_] = (read_0[((i_ & 3))] < pages);
+                }
                 // cycle 89, stage 5: store select.weights_114 to weights_114
                 channel_weights_114.producer_acquire(count_weights_114 + n - 3);
                 {
@@ -1333,6 +1421,17 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                         shared_at<float>(channel_weights_114.slot(count_weights_114 + n - 3) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = weights_114_[((i_ & 7))];
                 }
                 channel_weights_114.producer_commit(count_weights_114 + n - 3);
+                // cycle 128, stage 4: cmp.inside_74 (tests/kernels/ttgir/paged.sm90.ttgir:120:20)
+                {
+                    int32_t read_0[4];
+                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 2);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) inside_74[i_] = (read_0[((i_ & 3))] >= 0);
+                }
+                channel_physical_71.consumer_release(count_physical_71 + n - 2);
                 channel_y_103.consumer_wait(count_y_103 + n - 2);
                 // cycle 142, stage 4: dot.weights (tests/kernels/ttgir/paged.sm90.ttgir:160:18)
                 {
@@ -1350,18 +1449,11 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) weights_112[i_] = exp2_approx(weights[((i_ & 7))] * 1.44269504f);
                 }
-                channel_physical_71.consumer_wait(count_physical_71 + n - 2);
                 // cycle 10, stage 5: andi.inside_80 (tests/kernels/ttgir/paged.sm90.ttgir:126:20)
                 {
-                    int32_t read_0[4];
-                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_)
-                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = ((read_0[((i_ & 3))] >= 0) & (read_0[((i_ & 3))] < pages));
+                    for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = (inside_74[((i_ & 3))] & inside_77[((i_ & 3))]);
                 }
-                channel_physical_71.consumer_release(count_physical_71 + n - 2);
                 channel_andi_22.consumer_wait(count_andi_22 + n - 2);
                 // cycle 50, stage 5: andi.inside_83 (tests/kernels/ttgir/paged.sm90.ttgir:129:20)
                 {
@@ -1374,6 +1466,17 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     for (int i_ = 0; i_ < 4; ++i_) inside_83[i_] = (read_0[((i_ & 3))] & inside_80[((i_ & 3))]);
                 }
                 channel_andi_22.consumer_release(count_andi_22 + n - 2);
+                channel_physical_71.consumer_wait(count_physical_71 + n - 1);
+                // cycle 63, stage 4: cmp.inside_77 (tests/kernels/ttgir/paged.sm90.ttgir:123:20)
+                {
+                    int32_t read_0[4];
+                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) inside_77[i_] = (read_0[((i_ & 3))] < pages);
+                }
                 // cycle 89, stage 5: store select.weights_114 to weights_114
                 channel_weights_114.producer_acquire(count_weights_114 + n - 2);
                 {
@@ -1385,6 +1488,17 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                         shared_at<float>(channel_weights_114.slot(count_weights_114 + n - 2) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = weights_114_[((i_ & 7))];
                 }
                 channel_weights_114.producer_commit(count_weights_114 + n - 2);
+                // cycle 128, stage 4: cmp.inside_74 (tests/kernels/ttgir/paged.sm90.ttgir:120:20)
+                {
+                    int32_t read_0[4];
+                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_)
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) inside_74[i_] = (read_0[((i_ & 3))] >= 0);
+                }
+                channel_physical_71.consumer_release(count_physical_71 + n - 1);
                 channel_y_103.consumer_wait(count_y_103 + n - 1);
                 // cycle 142, stage 4: dot.weights (tests/kernels/ttgir/paged.sm90.ttgir:160:18)
                 {
@@ -1402,18 +1516,11 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) weights_112[i_] = exp2_approx(weights[((i_ & 7))] * 1.44269504f);
                 }
-                channel_physical_71.consumer_wait(count_physical_71 + n - 1);
                 // cycle 10, stage 5: andi.inside_80 (tests/kernels/ttgir/paged.sm90.ttgir:126:20)
                 {
-                    int32_t read_0[4];
-                    const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + n - 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_)
-                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = ((read_0[((i_ & 3))] >= 0) & (read_0[((i_ & 3))] < pages));
+                    for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = (inside_74[((i_ & 3))] & inside_77[((i_ & 3))]);
                 }
-                channel_physical_71.consumer_release(count_physical_71 + n - 1);
                 channel_andi_22.consumer_wait(count_andi_22 + n - 1);
                 // cycle 50, stage 5: andi.inside_83 (tests/kernels/ttgir/paged.sm90.ttgir:129:20)
                 {
@@ -1439,6 +1546,28 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 channel_weights_114.producer_commit(count_weights_114 + n - 1);
             } else {
                 for (int32_t i = 0; i < n; ++i) {
+                    channel_physical_71.consumer_wait(count_physical_71 + i);
+                    // cycle 1187, stage 0: cmp.inside_77 (tests/kernels/ttgir/paged.sm90.ttgir:123:20)
+                    {
+                        int32_t read_0[4];
+                        const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_)
+                            load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) inside_77[i_] = (read_0[((i_ & 3))] < pages);
+                    }
+                    // cycle 1252, stage 0: cmp.inside_74 (tests/kernels/ttgir/paged.sm90.ttgir:120:20)
+                    {
+                        int32_t read_0[4];
+                        const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_)
+                            load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) inside_74[i_] = (read_0[((i_ & 3))] >= 0);
+                    }
+                    channel_physical_71.consumer_release(count_physical_71 + i);
                     channel_y_103.consumer_wait(count_y_103 + i);
                     // cycle 1266, stage 0: dot.weights (tests/kernels/ttgir/paged.sm90.ttgir:160:18)
                     {
@@ -1456,18 +1585,11 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) weights_112[i_] = exp2_approx(weights[((i_ & 7))] * 1.44269504f);
                     }
-                    channel_physical_71.consumer_wait(count_physical_71 + i);
                     // cycle 1415, stage 0: andi.inside_80 (tests/kernels/ttgir/paged.sm90.ttgir:126:20)
                     {
-                        int32_t read_0[4];
-                        const uint32_t read_0_at = channel_physical_71.slot(count_physical_71 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_)
-                            load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = ((read_0[((i_ & 3))] >= 0) & (read_0[((i_ & 3))] < pages));
+                        for (int i_ = 0; i_ < 4; ++i_) inside_80[i_] = (inside_74[((i_ & 3))] & inside_77[((i_ & 3))]);
                     }
-                    channel_physical_71.consumer_release(count_physical_71 + i);
                     channel_andi_22.consumer_wait(count_andi_22 + i);
                     // cycle 1455, stage 0: andi.inside_83 (tests/kernels/ttgir/paged.sm90.ttgir:129:20)
                     {

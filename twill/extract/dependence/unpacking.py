@@ -16,12 +16,14 @@ _WORDS = ("i8", "i16", "i32", "i64")
 
 def unpack(graph: Graph) -> Graph:
     """Merge the operations that read the same loaded integers with the first one that all their results end
-    in, and with what lies between, unless that waits for more than loads. (On an H200, lmdeploy's product of
-    4 bits reads a word of weights for five operations: 0.87 of Triton's speed, 0.96 merged.)"""
+    in, and with what lies between, unless that waits for more than loads, or only compares them. (On an H200,
+    lmdeploy's product of 4 bits reads a word of weights for five operations: 0.87 of Triton's speed, 0.96
+    merged.)"""
     for meeting in graph.nodes:
         alone = _ending_in(graph, meeting)
         words = [value for value in graph.values if _read_apart(value, alone)]
-        if words and _of_loads(graph, meeting):
+        compared = any(value.tile.dtype == "i1" for value in graph.made(meeting.id))
+        if words and not compared and _of_loads(graph, meeting):
             cluster = tuple(one for one in alone if any(_follows(graph, value, one) for value in words))
             work = tuple(_alternating(graph, cluster, _read_once(graph, cluster, words)))
             merged = replace(meeting, work=work, ops=members(*map(graph.node, cluster)))
