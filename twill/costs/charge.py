@@ -330,7 +330,7 @@ def _widest(work: Work) -> str:
 
 def streamed(works: tuple[Work, ...], machine: Machine) -> Charge:
     """Operations that follow each other in chunks: all of the slowest one, and one chunk of each other."""
-    charges = [charge(work, machine) for work in works]
+    charges = _in_order(works, machine)
     slowest = max(c.latency for c in charges)
     share = _chunk_share(works, machine)
     fill = ceil((sum(c.latency for c in charges) - slowest) * share)
@@ -345,6 +345,15 @@ def streamed(works: tuple[Work, ...], machine: Machine) -> Charge:
         ),
         asynchronous=charges[-1].asynchronous and not waits,
     )
+
+
+def _in_order(works: tuple[Work, ...], machine: Machine) -> list[Charge]:
+    """Of works that follow each other; those that wait for nothing of the one before are one with it."""
+    charges = list[Charge]()
+    for work in works:
+        one = charge(work, machine)
+        charges.append(_beside(charges.pop(), one, machine) if charges and work.beside else one)
+    return charges
 
 
 def _chunk_share(works: tuple[Work, ...], machine: Machine) -> float:

@@ -112,6 +112,8 @@ class Work:
     """Of a store through pointers: bytes that a thread stores at once. 0 for the most that it can."""
     polynomial: int = 0
     """So many of `PARTS` of its elements are computed by a polynomial (`ir.problem`)."""
+    beside: bool = False
+    """Needs nothing of the work before it in its node: their instructions alternate."""
     location: Location | None = None
 
     @property

@@ -391,6 +391,43 @@ def test_a_multiply_by_an_invariant_or_of_a_large_tile_and_a_subtraction_are_one
     assert {"mul.m", "sub.s"} <= {n.id for n in apart.nodes}
 
 
+WORDS = """\
+%w = tt.load %words : tensor<64x64x!tt.ptr<i32>, #mma>
+%low = arith.andi %w, %masks : tensor<64x64xi32, #mma>
+%high = arith.shrsi %w, %masks : tensor<64x64xi32, #mma>
+%sum = arith.addi %low, %high : tensor<64x64xi32, #mma>
+%number = arith.sitofp %sum : tensor<64x64xi32, #mma> to tensor<64x64xf32, #mma>
+"""
+MASKS = """\
+%masks = arith.constant dense<15> : tensor<64x64xi32, #mma>
+%integers = tt.bitcast %p : !tt.ptr<f32> -> !tt.ptr<i32>
+%words = tt.splat %integers : !tt.ptr<i32> -> tensor<64x64x!tt.ptr<i32>, #mma>
+"""
+
+
+def test_what_unpacks_the_same_words_is_one_node_that_reads_them_once() -> None:
+    tail = f"%s = arith.addf %number, %d : {T}\n"
+    found = loop(WORDS + LOAD + DOT + tail, before=MASKS)
+    assert not {"andi.low", "shrsi.high"} & {node.id for node in found.nodes}
+    (node,) = [node for node in found.nodes if node.id == "addi.sum"]
+    assert [(work.op, work.beside) for work in node.work] == [
+        ("arith.andi", False),
+        ("arith.shrsi", True),
+        ("arith.addi", False),
+    ]
+    read = [tile.place for work in node.work[:2] for tile in work.inputs if tile.place == "shared"]
+    assert read == ["shared"]
+    apart = loop(WORDS + LOAD + DOT + tail, before=MASKS, rules=tuple(r for r in ALL_RULES if r != "unpack"))
+    assert {"andi.low", "shrsi.high", "addi.sum"} <= {node.id for node in apart.nodes}
+
+
+def test_words_of_which_something_else_is_computed_are_read_apart() -> None:
+    tail = f"%more = arith.sitofp %high : tensor<64x64xi32, #mma> to {T}\n"
+    tail += f"%s = arith.addf %number, %d : {T}\n%t = arith.addf %more, %s : {T}\n"
+    found = loop(WORDS + LOAD + DOT + tail, before=MASKS)
+    assert {"andi.low", "shrsi.high"} <= {node.id for node in found.nodes}
+
+
 # --- the examples -----------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from networkx import DiGraph, is_directed_acyclic_graph
 
-from twill.extract.dependence.simplify import convex, merge
+from twill.extract.dependence.merging import convex, merge
 from twill.inputs import Inputs, cases
 from twill.ir.graph import Edge, Graph, Node, Tile, Use, Value
 

@@ -1,16 +1,16 @@
 """Simplifications of a dependence graph, each a named rule that can be switched off.
 
-Takes a graph and the names of the rules allowed; gives a graph with fewer nodes or finer edges. Guarantees
-that merging nodes closes no circuit that was not there: a path that leaves the merged nodes and comes back,
-in this or a later iteration, must leave behind the place where it comes back.
+Takes a graph and the names of the rules allowed; gives a graph with fewer nodes or finer edges. Merging nodes
+closes no circuit that was not there (`merging`).
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from twill.extract.dependence.fold import FOLDS
-from twill.ir.graph import Edge, Graph, Node, Use, Value, Work
+from twill.extract.dependence.merging import members, merge
+from twill.extract.dependence.unpacking import unpack
+from twill.ir.graph import Edge, Graph, Node, Work
 from twill.ops.table import named
 
 REWRITES: Mapping[str, str] = {
@@ -33,6 +33,10 @@ REWRITES: Mapping[str, str] = {
     "partial": (
         "a row sum that is only scaled and added to a carried value stays in each thread; lanes are reduced"
         " after the loop"
+    ),
+    "unpack": (
+        "elementwise operations that read the same loaded integers (packed numbers, unpacked by several) are"
+        " one node with the operation that their results meet in: the words are read once"
     ),
     "chain": (
         "elementwise tile operations of one group run a chunk behind each other, not after the whole tile"
@@ -66,6 +70,7 @@ def simplify(graph: Graph, rules: tuple[str, ...]) -> Graph:
         "stream_rmw": stream_updates,
         "stream_store": stream_stores,
         "partial": spread_sums,
+        "unpack": unpack,
         "chain": chain,
     }
     for name, rewrite in rewrites.items():
@@ -84,7 +89,7 @@ def fused(graph: Graph, *, stores: bool = False) -> Graph:
         first = graph.node(node.id)
         user = _only_user(graph, first)
         if user is not None and user.kind in kinds and _in_between(graph, first, user):
-            merged = replace(user, work=(*first.work, *user.work), ops=_members(first, user))
+            merged = replace(user, work=(*first.work, *user.work), ops=members(first, user))
             graph = merge(graph, (first.id, user.id), merged)
     return graph
 
@@ -111,7 +116,7 @@ def contract(graph: Graph) -> Graph:
         (first,), (second,) = multiply.work, user.work
         if _contracted(first) and first.tile == second.tile and second.fixed == 0:
             work = replace(second, op="ffma", inputs=(*first.inputs, *second.inputs))
-            fused = replace(user, id=_renamed(user.id, "ffma"), work=(work,), ops=_members(multiply, user))
+            fused = replace(user, id=_renamed(user.id, "ffma"), work=(work,), ops=members(multiply, user))
             graph = merge(graph, (multiply.id, user.id), fused)
     return graph
 
@@ -134,7 +139,7 @@ def select_at_once(graph: Graph) -> Graph:
         read = (value.tile for value in graph.values for use in value.uses if use.node == comparison.id)
         computed = any(tile.dtype != "i1" for tile in read)
         if truth.tile.dtype == "i1" and len(truth.tile.shape) > 1 and computed:
-            merged = replace(user, work=(*comparison.work, *user.work), ops=_members(comparison, user))
+            merged = replace(user, work=(*comparison.work, *user.work), ops=members(comparison, user))
             graph = merge(graph, (comparison.id, user.id), merged)
     return graph
 
@@ -154,7 +159,7 @@ def stream_updates(graph: Graph) -> Graph:
                 id=_renamed(path[-1].id, "update"),
                 kind="tensor_update",
                 work=work,
-                ops=_members(*path),
+                ops=members(*path),
             )
             graph = merge(graph, tuple(n.id for n in path), node)
     return graph
@@ -165,7 +170,7 @@ def stream_stores(graph: Graph) -> Graph:
     for maker in graph.nodes:
         store = _only_user(graph, maker) if maker.kind == "elementwise" else None
         if store is not None and store.kind in ("tensor_store", "shared_store"):
-            node = replace(store, work=(*maker.work, *store.work), ops=_members(maker, store))
+            node = replace(store, work=(*maker.work, *store.work), ops=members(maker, store))
             graph = merge(graph, (maker.id, store.id), node)
     return graph
 
@@ -264,107 +269,3 @@ def _place(graph: Graph, node: Node) -> str | None:
 
 def _renamed(id: str, word: str) -> str:
     return f"{word}.{id.partition('.')[2]}"
-
-
-def _members(*nodes: Node) -> tuple[int, ...]:
-    return tuple(sorted(index for node in nodes for index in node.ops))
-
-
-# --- merging ----------------------------------------------------------------------------------------------
-
-
-def merge(graph: Graph, cluster: tuple[str, ...], node: Node) -> Graph:
-    """Replace the nodes of `cluster`, the last of them; unchanged if that would close a false circuit."""
-    if not convex(graph, cluster):
-        return graph
-    new = dict.fromkeys(cluster, node.id)
-    nodes = tuple(node if n.id == cluster[-1] else n for n in graph.nodes if n.id not in cluster[:-1])
-    edges = {
-        (e.src, e.dst, e.kind, e.distance): e
-        for e in (_redrawn(e, new) for e in graph.edges)
-        if e is not None
-    }
-    values = tuple(_moved(v, new, node) for v in graph.values if not _passes_inside(v, cluster))
-    invariants = (
-        replace(i, users=tuple(dict.fromkeys(new.get(u, u) for u in i.users))) for i in graph.invariants
-    )
-    return replace(
-        graph, nodes=nodes, edges=tuple(edges.values()), values=values, invariants=tuple(invariants)
-    )
-
-
-def _redrawn(edge: Edge, new: Mapping[str, str]) -> Edge | None:
-    """The edge with its ends renamed; None for one inside the cluster and one iteration."""
-    if edge.src in new and edge.dst in new and edge.distance == 0:
-        return None
-    if edge.src not in new and edge.dst not in new and edge.value not in new:
-        return edge
-    return replace(
-        edge,
-        src=new.get(edge.src, edge.src),
-        dst=new.get(edge.dst, edge.dst),
-        value=new.get(edge.value or "", edge.value),
-    )
-
-
-def _passes_inside(value: Value, cluster: tuple[str, ...]) -> bool:
-    """Made by one node of the cluster and read by later ones only."""
-    return (
-        value.node in cluster[:-1]
-        and not value.resident
-        and all(u.node in cluster and u.distance == 0 for u in value.uses)
-    )
-
-
-def _moved(value: Value, new: Mapping[str, str], node: Node) -> Value:
-    """The value with its ends renamed, uses that fall together merged; only an elementwise node takes over
-    its operand's location."""
-    if not (value.node in new or any(use.node in new for use in value.uses)):
-        return value
-    uses: dict[tuple[str, int], Use] = {}
-    for use in value.uses:
-        name = new.get(use.node, use.node)
-        seen = uses.get((name, use.distance))
-        keeps = use.keeps or bool(seen and seen.keeps) or (name == node.id and node.kind != "elementwise")
-        uses[name, use.distance] = Use(name, use.distance, use.updates or bool(seen and seen.updates), keeps)
-    writers = tuple(dict.fromkeys(new.get(w, w) for w in value.writers))
-    return replace(
-        value,
-        id=new.get(value.id, value.id),
-        node=new.get(value.node, value.node),
-        uses=tuple(uses.values()),
-        writers=writers,
-    )
-
-
-def convex(graph: Graph, cluster: tuple[str, ...]) -> bool:
-    """No path over other nodes leads from one node of the cluster back to one that does not come before
-    it."""
-    inside = frozenset(cluster)
-    successors: defaultdict[str, set[str]] = defaultdict(set)
-    for edge in graph.edges:
-        successors[edge.src].add(edge.dst)
-    before = {a: {b for b in cluster if b == a or _reaches(graph, inside, a, b)} for a in cluster}
-    return all(
-        back in before and leave in before[back]
-        for leave in cluster
-        for back in _returns(successors, inside, leave)
-    )
-
-
-def _returns(successors: Mapping[str, set[str]], inside: frozenset[str], leave: str) -> set[str]:
-    """The nodes of the cluster where paths that leave it at `leave` come back."""
-    waiting, seen, back = [n for n in successors[leave] if n not in inside], set[str](), set[str]()
-    while waiting:
-        node = waiting.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        back |= successors[node] & inside
-        waiting.extend(successors[node] - inside)
-    return back
-
-
-def _reaches(graph: Graph, inside: frozenset[str], src: str, dst: str) -> bool:
-    """A path inside the cluster and one iteration leads from `src` to `dst`."""
-    return src == dst or dst in graph.following(src, inside)

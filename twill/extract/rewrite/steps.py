@@ -29,6 +29,7 @@ from twill.extract.rewrite.layouts.narrow_exchanges import narrowed
 from twill.extract.rewrite.layouts.narrow_extremes import extremes_narrowed
 from twill.extract.rewrite.layouts.register_transposes import in_registers
 from twill.extract.rewrite.layouts.reshaped_broadcasts import broadcast_last
+from twill.extract.rewrite.layouts.rows_as_read import rows_as_read
 from twill.extract.rewrite.layouts.whole_reductions import by_dimensions
 from twill.extract.rewrite.loads.copied_loads import copied_loads
 from twill.extract.rewrite.loads.device_maps import on_the_device
@@ -108,6 +109,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         from_iteration,
         counted_apart,
         loaded_in_place,
+        rows_as_read,
         without_tensor_copies,
         # loads
         turned_loads,

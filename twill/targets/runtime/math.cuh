@@ -421,9 +421,14 @@ __device__ __forceinline__ uint32_t joined(const Element& read) {
 
 template <class Element, int Size>
 __device__ __forceinline__ uint32_t joined(const Element (&read)[Size]) {
+    constexpr int together = sizeof(Element) < 4 && Size * sizeof(Element) % 4 == 0 ? 4 / sizeof(Element) : 1;
     uint32_t word = 0;
 #pragma unroll
-    for (int i = 0; i < Size; ++i) word ^= joined(read[i]);
+    for (int i = 0; i < Size; i += together) {
+        uint32_t part = joined(read[i]);
+        if (together > 1) memcpy(&part, &read[i], 4);
+        word ^= part;
+    }
     return word;
 }
 

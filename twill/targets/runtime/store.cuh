@@ -121,13 +121,24 @@ __device__ __forceinline__ void store_pair(T* to, T first, T second) {
     }
 }
 
-/// from[first], ..., `Count` neighbours, in one store to an address that is a multiple of their bytes.
+/// from[first], ..., `Count` neighbours, in one store to an address in global memory that is a multiple of their bytes.
+/// Plain C++ is taken apart (`store_words`): fla's chunk_fwd_kernel_h of two warps on an H200, 0.76 and 0.95 of Triton's
+/// speed.
 template <int Count, class T, class Element, int Size>
 __device__ __forceinline__ void store_neighbours(T* to, const Element (&from)[Size], int first) {
-    typename Whole<Count * sizeof(Element)>::Type stored;
-    static_assert(sizeof(stored) == Count * sizeof(Element), "one access");
-    memcpy(&stored, &from[first], sizeof(stored));
-    *reinterpret_cast<decltype(stored)*>(to) = stored;
+    constexpr int bytes = Count * sizeof(Element);
+    typename Whole<bytes>::Type stored;
+    static_assert(sizeof(stored) == bytes, "one access");
+    memcpy(&stored, &from[first], bytes);
+    if constexpr (bytes == 16)
+        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(stored.x),
+                     "r"(stored.y), "r"(stored.z), "r"(stored.w)
+                     : "memory");
+    else if constexpr (bytes == 8)
+        asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(stored.x), "r"(stored.y)
+                     : "memory");
+    else
+        *reinterpret_cast<decltype(stored)*>(to) = stored;
 }
 
 /// Two neighbours in one load, from an address that is a multiple of both together.

@@ -90,12 +90,18 @@ def _throughout(loop: Loop, everywhere: Mapping[int, Op], ops: tuple[Op, ...], c
 
 
 def _loaded(makers: Mapping[int, Op], op: Op) -> bool:
-    """It loads from memory, or views what an operation of the loop loads."""
-    while (row := lookup(op.name)) and row.kind == "view" and len(op.operands) == 1:
+    """It loads from memory, or views what an operation of the loop loads, maybe in another layout."""
+    while _moves(op) and len(op.operands) == 1:
         if (before := makers.get(op.operands[0].id)) is None:
             return False
         op = before
     return role(op) == "pointer_load"
+
+
+def _moves(op: Op) -> bool:
+    """It only says where elements are."""
+    row = lookup(op.name)
+    return row is not None and (row.kind == "view" or role(op) == "layout")
 
 
 def _beginning(makers: Mapping[int, Op], access: Op) -> int | None:
