@@ -58,6 +58,8 @@ IN_FLIGHT = 2
 """Instructions whose operands a thread holds at a time (estimate)."""
 LEAST_SLOTS = 2
 """Slots of a channel of which one may stay taken while the next tile is read."""
+SPARE_SLOTS = 3
+"""Slots of a channel of which one may stay taken until the next tile has been read."""
 
 
 def merged(
@@ -249,9 +251,8 @@ def with_loads(draft: LoopDraft) -> LoopDraft:
         return draft
     first = tuple(one for channel in own.values() for one in _load(group, channel, At(Iteration("newest"))))
     sequence = on_its_own(group)
-    parts = _behind_each_other(sequence, own)
-    made = group.kernel.target.legalization.waits(group.code, parts) if parts else ((), (), ())
-    if parts is None or _serialized(made[1]):
+    parts, made = _in_flight(group, sequence, own)
+    if parts is None:
         straight = group.kernel.target.legalization.straight
         parts = replace(draft.parts, stages=1)
         made = ((), straight(group.code, _released_behind_mmas(group, sequence)), ())
@@ -264,6 +265,21 @@ def with_loads(draft: LoopDraft) -> LoopDraft:
     whole = _released_last(group.code, whole, own)
     statements = LoopStatements(filling(before), filling(whole), after, (), filled=first)
     return replace(draft, parts=parts, statements=statements)
+
+
+def _in_flight(
+    group: Group, sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan]
+) -> tuple[Parts | None, tuple[Statements, Statements, Statements]]:
+    """The loop whose last MMAs are in flight when the next iteration begins, and its statements; None where
+    they can not be, or where ptxas may serialize all MMAs for it."""
+    waits = group.kernel.target.legalization.waits
+    parts = _behind_each_other(sequence, own)
+    if parts and not _serialized((made := waits(group.code, parts))[1]):
+        return parts, made
+    parts = _released_later(sequence, own)
+    if parts and _left_alone((made := waits(group.code, parts))[1]):
+        return parts, made
+    return None, ((), (), ())
 
 
 def _behind_each_other(sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan]) -> Parts | None:
@@ -279,6 +295,34 @@ def _behind_each_other(sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan
     late, cut = tuple(map(_later, tail)), mmas[0] + 1
     rotated = (*sequence[:cut], *late, *sequence[cut : mmas[-1] + 1])
     return Parts(prologue(rotated, 2), rotated, epilogue(rotated, 2), 2)
+
+
+def _released_later(sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan]) -> Parts | None:
+    """The loop in which the slots that the last MMAs of an iteration read are released, and filled, behind
+    those of the next iteration, so that nothing waits for these; None where anything but releases stands
+    behind them, or where a channel would have a single slot to load ahead."""
+    last = max((i for i, step in enumerate(sequence) if isinstance(step.statement, MmaIssue)), default=-1)
+    tail = sequence[last + 1 :]
+    slots = [own[name].depth for step in tail if (name := _released(step.statement)) in own]
+    if last < 0 or not slots or len(slots) < len(tail) or min(slots) < SPARE_SLOTS:
+        return None
+    later = (*sequence[: last + 1], *map(_later, tail))
+    return Parts(prologue(later, 2), later, epilogue(later, 2), 2)
+
+
+def _left_alone(steady: Sequence[Statement]) -> bool:
+    """Whether MMAs are in flight across the back edge, and arithmetic of the loop touches the accumulator of
+    none of them: ptxas would serialize all MMAs (C7514)."""
+    flying = list[MmaIssue]()
+    for one in steady:
+        if isinstance(one, MmaIssue):
+            flying.append(one)
+        elif isinstance(one, MmaWait):
+            flying = flying[len(flying) - one.pending :] if one.pending < len(flying) else flying
+    computed = [one for one in steady if isinstance(one, Compute)]
+    touched = {read.location for one in computed for read in one.reads}
+    touched |= {write.register for one in computed for write in one.writes}
+    return bool(flying) and not any(one.accumulator in touched for one in flying)
 
 
 def _released_behind_mmas(group: Group, sequence: tuple[Step, ...]) -> tuple[Step, ...]:
