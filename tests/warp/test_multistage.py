@@ -66,6 +66,8 @@ ONWARD = "wandering"
 """A number that a load alone needs is left to a loop around the loop."""
 UP_TO = "rationed"
 """What is stored in the loop depends on numbers from memory."""
+SEVERAL_MMAS = "query_gradient"
+"""Three MMAs; arithmetic touches the result of none but the first two."""
 MULTISTAGE = Options(multistage=True)
 
 
@@ -101,6 +103,18 @@ def test_a_slot_is_filled_again_right_behind_its_release(kernel: str) -> None:
         assert load.channel == before.channel
         assert load.slots == made.channel(load.channel).depth
         assert before.at.iteration.offset - load.at.iteration.offset == load.slots
+
+
+def test_the_last_of_several_mmas_is_in_flight_when_the_next_iteration_begins() -> None:
+    """Its slots are released behind that of the next iteration, before which the results of its others were
+    waited for."""
+    _, loop = _loop(changed(SEVERAL_MMAS, MULTISTAGE))
+    last = max(i for i, one in enumerate(loop.steady) if isinstance(one, MmaIssue))
+    releases = [one for one in loop.steady if isinstance(one, ConsumerRelease)]
+    assert releases
+    assert all(one in loop.steady[last + 1 :] for one in releases)
+    assert any(one.at.iteration.offset == 1 for one in releases)
+    assert not any(isinstance(one, MmaWait) for one in loop.steady[last + 1 :])
 
 
 def test_what_is_converted_for_mmas_of_warps_is_released_behind_them() -> None:

@@ -300,13 +300,15 @@ def _behind_each_other(sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan
 def _released_later(sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan]) -> Parts | None:
     """The loop in which the slots that the last MMAs of an iteration read are released, and filled, behind
     those of the next iteration, so that nothing waits for these; None where anything but releases stands
-    behind them, or where a channel would have a single slot to load ahead."""
+    behind them, or where a channel would have a single slot to load ahead. Other slots are released there,
+    too: what is executed to fill them takes no time while these MMAs run."""
     last = max((i for i, step in enumerate(sequence) if isinstance(step.statement, MmaIssue)), default=-1)
-    tail = sequence[last + 1 :]
+    body, tail = sequence[: last + 1], sequence[last + 1 :]
     slots = [own[name].depth for step in tail if (name := _released(step.statement)) in own]
     if last < 0 or not slots or len(slots) < len(tail) or min(slots) < SPARE_SLOTS:
         return None
-    later = (*sequence[: last + 1], *map(_later, tail))
+    early = [step for step in body if _released(step.statement) in own]
+    later = (*(step for step in body if step not in early), *early, *map(_later, tail))
     return Parts(prologue(later, 2), later, epilogue(later, 2), 2)
 
 
