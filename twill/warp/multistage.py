@@ -24,7 +24,7 @@ from math import ceil
 
 from twill.ir.distribution import distribution
 from twill.ir.loop import Op, Scalar, Tensor, Value
-from twill.ir.operands import At, Iteration, Read, Register, Write
+from twill.ir.operands import At, Iteration, OperandLocation, Read, Register, Write
 from twill.ir.schedule import Group as Granted
 from twill.ir.statements import (
     Compute,
@@ -59,7 +59,7 @@ IN_FLIGHT = 2
 LEAST_SLOTS = 2
 """Slots of a channel of which one may stay taken while the next tile is read."""
 SPARE_SLOTS = 3
-"""Slots of a channel of which one may stay taken until the next tile has been read."""
+"""Slots of a channel of which one may stay taken for most of the next iteration."""
 
 
 def merged(
@@ -298,33 +298,61 @@ def _behind_each_other(sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan
 
 
 def _released_later(sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan]) -> Parts | None:
-    """The loop in which the slots that the last MMAs of an iteration read are released, and filled, behind
-    those of the next iteration, so that nothing waits for these; None where anything but releases stands
-    behind them, or where a channel would have a single slot to load ahead. Other slots are released there,
-    too: what is executed to fill them takes no time while these MMAs run."""
-    last = max((i for i, step in enumerate(sequence) if isinstance(step.statement, MmaIssue)), default=-1)
-    body, tail = sequence[: last + 1], sequence[last + 1 :]
-    slots = [own[name].depth for step in tail if (name := _released(step.statement)) in own]
-    if last < 0 or not slots or len(slots) < len(tail) or min(slots) < SPARE_SLOTS:
+    """The loop in which the slots that the last MMAs of an iteration read are released, and filled, in the
+    next iteration, so that nothing waits for these MMAs: behind its last ones, where there are slots to spare
+    (what is executed to fill them, and others then, takes no time while those run), or else where the result
+    of its first MMA is read. None where no slot is released behind an MMA, or a channel has a single one."""
+    issues = [i for i, step in enumerate(sequence) if isinstance(step.statement, MmaIssue)]
+    body, tail = (sequence[: issues[-1] + 1], sequence[issues[-1] + 1 :]) if issues else (sequence, ())
+    released = [step for step in tail if _released(step.statement) in own]
+    slots = min((own[_released(step.statement)].depth for step in released), default=0)
+    if slots < LEAST_SLOTS:
         return None
-    early = [step for step in body if _released(step.statement) in own]
-    later = (*(step for step in body if step not in early), *early, *map(_later, tail))
+    rest, late = [step for step in tail if step not in released], map(_later, released)
+    if slots < SPARE_SLOTS:
+        cut = _first_reader(sequence, issues[0])
+        later = (*body[:cut], *late, *body[cut:], *rest)
+    else:
+        early = [step for step in body if _released(step.statement) in own]
+        later = (*(step for step in body if step not in early), *early, *rest, *late)
     return Parts(prologue(later, 2), later, epilogue(later, 2), 2)
 
 
+def _first_reader(sequence: tuple[Step, ...], issue: int) -> int:
+    """Where the result of an MMA is read first, or the next iteration begins."""
+    mma = sequence[issue].statement
+    made = mma.accumulator if isinstance(mma, MmaIssue) else None
+    behind = enumerate(sequence[issue + 1 :], issue + 1)
+    return next((i for i, step in behind if made in _touched(step.statement)), len(sequence))
+
+
+def _touched(statement: Statement) -> frozenset[OperandLocation]:
+    """What arithmetic reads and writes."""
+    if not isinstance(statement, Compute):
+        return frozenset()
+    written = (write.register for write in statement.writes)
+    return frozenset({*(read.location for read in statement.reads), *written})
+
+
 def _left_alone(steady: Sequence[Statement]) -> bool:
-    """Whether MMAs are in flight across the back edge, and arithmetic of the loop touches the accumulator of
-    none of them: ptxas would serialize all MMAs (C7514)."""
-    flying = list[MmaIssue]()
-    for one in steady:
+    """Whether MMAs are in flight across the back edge, and arithmetic touches the accumulators of these where
+    no MMA is in flight, if anywhere: ptxas may serialize all MMAs otherwise (C7514)."""
+    crossing = _in_flight_behind(steady, ())
+    accumulators = {one.accumulator for one in crossing}
+    return bool(crossing) and not any(
+        accumulators & _touched(one) and _in_flight_behind(steady[:i], crossing)
+        for i, one in enumerate(steady)
+    )
+
+
+def _in_flight_behind(statements: Sequence[Statement], flying: Sequence[MmaIssue]) -> tuple[MmaIssue, ...]:
+    """The MMAs that are in flight behind these statements, and those before them."""
+    for one in statements:
         if isinstance(one, MmaIssue):
-            flying.append(one)
+            flying = (*flying, one)
         elif isinstance(one, MmaWait):
-            flying = flying[len(flying) - one.pending :] if one.pending < len(flying) else flying
-    computed = [one for one in steady if isinstance(one, Compute)]
-    touched = {read.location for one in computed for read in one.reads}
-    touched |= {write.register for one in computed for write in one.writes}
-    return bool(flying) and not any(one.accumulator in touched for one in flying)
+            flying = flying[max(0, len(flying) - one.pending) :]
+    return tuple(flying)
 
 
 def _released_behind_mmas(group: Group, sequence: tuple[Step, ...]) -> tuple[Step, ...]:
