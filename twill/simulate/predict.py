@@ -47,8 +47,9 @@ class Predicted:
 
 
 def predict(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) -> Predicted:
-    """Run every loop `trips` times, those of the second part of a branch in a run of their own. A loop that no
-    run reaches is given the interval of its schedule. Raises HazardError where the program stands still."""
+    """Run every loop `trips` times, those of the second part of a branch in a run of their own. A loop
+    that no run reaches is given the interval of its schedule. Raises HazardError where the program stands
+    still."""
     costed, tiles = paces(loops), passing(program, loops).values()
     counts, costs = same(trips, 1), Costs.of(loops[0].machine)
     done = run(program, loops, counts, costs, costed)
