@@ -55,7 +55,7 @@ the gain without that group: aiter's split-K product of 16 rows 1.03 and 1.43, T
 16 rows 1.09 and 1.04, fla's sparse attention's top-k 1.47 and 1.07; two that it makes no difference to, of
 1.00, are as fast as Triton's with that group.)"""
 
-LATE = 1.25
+LATE_BY_PASSING = 1.25
 """How many times as long as predicted thread blocks take whose groups pass tiles to each other and that have
 an SM for themselves: the simulation knows little of what keeps such groups waiting. (On an H200, of one group
 that loads too, in two thread blocks, in place of two or three that pass scores: predicted 0.88 times as fast
@@ -224,9 +224,9 @@ def _loading(first: Attempt, attempt: Lowering, stated: Stated | None) -> Attemp
 
 
 def _late_by_passing(first: Attempt) -> float:
-    """How many times as long as predicted a thread block takes (`LATE`)."""
+    """How many times as long as predicted a thread block takes (`LATE_BY_PASSING`)."""
     alone = first.program.resident_blocks == 1 and not recurrent(first)
-    return LATE if alone and passing(first.program, first.loops) else 1.0
+    return LATE_BY_PASSING if alone and passing(first.program, first.loops) else 1.0
 
 
 def _lowered(cases: tuple[Case, ...], attempt: Lowering) -> Attempt | None:
