@@ -19,6 +19,7 @@ from twill.generation.candidates import candidates
 from twill.generation.choices.multistage import (
     CLEARLY,
     GAINED,
+    LATE_BY_PASSING,
     RESERVE,
     TIGHT,
     _stores_state,  # pyright: ignore[reportPrivateUsage]
@@ -95,6 +96,26 @@ def test_taken_where_an_iteration_is_clearly_shorter(
     notes = [note for note in best.program.notes if "the group that computes loads too" in note]
     assert len(notes) == taken
     assert all("every 1000 cycles predicted" in note for note in notes)
+
+
+@pytest.mark.parametrize(("blocks", "times", "taken"), [(1, 1.01, True), (1, 0.99, False), (2, 1.01, False)])
+def test_groups_that_pass_tiles_take_longer_than_simulated(
+    monkeypatch: pytest.MonkeyPatch, blocks: int, times: float, taken: bool
+) -> None:
+    """In a thread block that has an SM for itself."""
+    first, other = _attempts(SMALL)
+    launch = replace(first.program.launch, blocks=blocks)
+    first = replace(first, program=replace(first.program, launch=launch, by_tma=None))
+
+    def of_sm(one: Attempt) -> float:
+        return 1000 * times * CLEARLY / LATE_BY_PASSING if one is first else 1000.0
+
+    monkeypatch.setattr(Attempt, "of_sm", of_sm)
+    for name, found in (("passing", {"tile": None}), ("_waits_less", False), ("_fills_more", False)):
+        monkeypatch.setattr(f"twill.generation.choices.multistage.{name}", lambda *given, found=found: found)  # pyright: ignore
+    best = multistage(first, lambda given: other)
+    assert (best is not first) == taken
+    assert any("by groups that pass tiles" in note for note in best.program.notes) == taken
 
 
 @pytest.mark.parametrize(
@@ -337,7 +358,7 @@ def test_where_pages_are_looked_up_one_group_is_scheduled_to_compute(kernel: str
 
 @pytest.mark.parametrize(
     ("blocks", "alone", "passes", "one"),
-    [(2, 2000.0, True, True), (2, 1900.0, True, False), (1, 1000.0, True, False), (2, 2000.0, False, False)],
+    [(2, 2000.0, True, True), (2, 1900.0, True, False), (1, 1000.0, True, True), (2, 2000.0, False, False)],
 )
 def test_where_groups_of_several_blocks_pass_tiles_and_wait_one_group_is_scheduled_to_compute(
     monkeypatch: pytest.MonkeyPatch, blocks: int, alone: float, passes: bool, one: bool

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import loops, program
-from twill.simulate.predict import busy, from_l2, intervals, of_sm, overlapped, time_of_sm
+from twill.simulate.predict import busy, from_l2, intervals, of_sm, overlapped, predict, time_of_sm
 
 
 @pytest.mark.parametrize("blocks", [2, 3, 4, 6, 8])
@@ -65,3 +65,12 @@ def test_all_that_an_iteration_loads_comes_from_l2() -> None:
     assert from_l2(loop) == 24576 / 45
     unknown = replace(loop.machine, loads=replace(loop.machine.loads, reused=None))
     assert from_l2(replace(loop, machine=unknown)) == 0.0
+
+
+def test_loops_in_both_parts_of_a_branch_are_simulated() -> None:
+    made, (_, scheduled) = program("forking"), loops("forking")
+    found = predict(made, scheduled)
+    for one in scheduled:
+        assert found.loops[one.loop.path].marker, one.loop.path
+        assert any(event.loop == one.loop.op.index for event in found.events)
+    assert {event.loop for event in found.run.events} < {event.loop for event in found.events}

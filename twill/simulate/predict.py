@@ -17,6 +17,7 @@ from twill.ir.machine import Machine
 from twill.ir.program import Program
 from twill.ir.statements import For, Pipelined, While
 from twill.modulo.bounds import bounds
+from twill.simulate.actions import two_ways
 from twill.simulate.control import cycles
 from twill.simulate.explore import same
 from twill.simulate.outside import arrivals
@@ -36,31 +37,38 @@ class Predicted:
     """A run of a program."""
 
     events: tuple[Event, ...]
+    """Of every loop; those of the second part of a branch are of another run."""
     loops: Mapping[str, Steady]
     """By path."""
     run: Run
-    """The same events, with what passes through the channels."""
+    """Without that other one, with what passes through the channels."""
     units: tuple[str, ...]
     """In the order of the schedule's drawing."""
 
 
 def predict(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) -> Predicted:
-    """Run every loop `trips` times. A loop that the run does not reach, in a branch that is not taken,
-    is given the interval of its schedule. Raises HazardError where the program stands still."""
+    """Run every loop `trips` times, those of the second part of a branch in a run of their own. A loop
+    that no run reaches is given the interval of its schedule. Raises HazardError where the program stands
+    still."""
     costed, tiles = paces(loops), passing(program, loops).values()
-    done = run(program, loops, same(trips, 1), Costs.of(loops[0].machine), costed)
-    reached = {event.loop for event in done.events}
+    counts, costs = same(trips, 1), Costs.of(loops[0].machine)
+    done = run(program, loops, counts, costs, costed)
+    events, reached = done.events, {event.loop for event in done.events}
+    if two_ways([group.body for group in program.groups]):
+        other = run(program, loops, counts, costs, costed, second=True).events
+        events = (*events, *(event for event in other if event.loop not in reached))
+        reached |= {event.loop for event in events}
     beside = {one.loop.path: _beside(program, one, tiles) for one in loops}
     found = {
         one.loop.path: _sustained(
-            steady(done.events, one.loop.op.index, trips), one, costed, beside[one.loop.path]
+            steady(events, one.loop.op.index, trips), one, costed, beside[one.loop.path]
         )
         if one.loop.op.index in reached
         else Steady(float(round(one.solution.interval * one.problem.resolution.cycles_per_unit)), {}, {})
         for one in loops
     }
     units = dict.fromkeys(unit.name for one in loops for unit in one.problem.units)
-    return Predicted(done.events, found, done, tuple(units))
+    return Predicted(events, found, done, tuple(units))
 
 
 def _sustained(found: Steady, one: Scheduled, costed: Paces, beside: Mapping[str, float]) -> Steady:

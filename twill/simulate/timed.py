@@ -59,13 +59,15 @@ def run(
     costs: Costs,
     paces: Paces | None = None,
     stores: Storing | None = None,
+    *,
+    second: bool = False,
 ) -> Run:
-    """The same, with what passes through the channels, and with the time of some stores behind the loops.
-    Raises HazardError."""
+    """The same, with what passes through the channels, and with the time of some stores behind the loops;
+    of a branch with loops in both of its parts the first part, or the `second`. Raises HazardError."""
     program = by_warpgroup(program)
     model = Model.of(program, loops, costs, paces or {}, stores)
     clock = Clock(model, model.protocol.initial())
-    groups, taken = list[Group](), toward_loops([one.body for one in program.groups])
+    groups, taken = list[Group](), toward_loops([one.body for one in program.groups], second=second)
     for warps in program.groups:
         members = max(1, warps.warps // WARPGROUP)
         groups += [

@@ -13,8 +13,8 @@ from re import sub
 from typing import Protocol
 
 from twill.extract.rewrite.loads.late_loads import loaded_late
+from twill.generation.choices.multistage import LATE_BY_PASSING
 from twill.generation.choices.persistence import copied_in, copies_late
-from twill.generation.choices.shared_sm import PASSES
 from twill.generation.choices.subtiles import COUNT, MORE_WARPS
 from twill.generation.generate import generate
 from twill.generation.generated import (
@@ -216,7 +216,7 @@ def retries(
     yield from forms.values() if far_too_much else ()
     if made.several:
         several = partial(_with_source, made.several, made.program.warnings)
-        yield Retry(SEVERAL, SEVERAL, several, SLOWER * before, searches=False, counted=PASSES)
+        yield Retry(SEVERAL, SEVERAL, several, SLOWER * before, searches=False, counted=LATE_BY_PASSING)
     apart = options.lowering.multistage is None and inputs.groups is None
     together = _together(inputs, made, making, SLOWER * before) if apart else None
     if together and not together.searches:

@@ -63,6 +63,13 @@ the gain without that group: aiter's split-K product of 16 rows 1.03 and 1.43, T
 16 rows 1.09 and 1.04, fla's sparse attention's top-k 1.47 and 1.07; two that it makes no difference to, of
 1.00, are as fast as Triton's with that group.)"""
 
+LATE_BY_PASSING = 1.25
+"""How many times as long as predicted thread blocks take whose groups pass tiles to each other and that have
+an SM for themselves: the simulation knows little of what keeps such groups waiting. (On an H200, of one group
+that loads too, in two thread blocks, in place of two or three that pass scores: predicted 0.88 times as fast
+and measured 1.23 in Inductor's flex attention with blocks of 64, 0.85 and 1.05 in SGLang's MLA decoding, 0.97
+and 1.04 in Triton's attention tutorial with tiles of 64 x 128, 1.27 and 1.24 in flex attention backward.)"""
+
 FILLED = 1.4
 """How many times as many thread blocks have to work on an SM at a time, over whole grids (`filled`), where
 both forms are predicted to take about as long (estimate, between what was measured on an H200 with such
@@ -164,8 +171,8 @@ def _of_warpgroups(first: Attempt, attempt: Lowering, stated: Stated | None) -> 
     trips = short_loops(first)
     if not trips and (once := _once(first)) and other.of_sm() <= CLEARLY * first.of_sm():
         trips = once
-    before, after = _time(first, trips), _time(other, trips)
-    clearly, queued = before >= CLEARLY * after, _waits_less(first, other, trips)
+    late, before, after = _late_by_passing(first), _time(first, trips), _time(other, trips)
+    clearly, queued = late * before >= CLEARLY * after, _waits_less(first, other, trips)
     reserve = clearly or queued or _more_in_reserve(first, other, trips)
     if not reserve and not _fills_more(first, other, trips):
         return first
@@ -173,6 +180,7 @@ def _of_warpgroups(first: Attempt, attempt: Lowering, stated: Stated | None) -> 
         f"a thread block of {' and '.join(map(str, trips.values()))} iterations" if trips else "an iteration"
     )
     cycles = f"every {after:.0f} cycles predicted, {before:.0f} otherwise"
+    cycles += f" by groups that pass tiles, which take {late} times as long" if late > 1 else ""
     if not trips and _rare(other):
         cycles += f"; {RARELY:.0%} of the iterations are taken to need their MMAs"
     if not clearly and queued:
@@ -212,7 +220,7 @@ def _loading(first: Attempt, attempt: Lowering, stated: Stated | None) -> Attemp
             return None
     vain = divided_in_vain(first, machine.residency) or passes_for_nothing(first) or _waits_in_queue(first)
     rare = any(flagged(first.program, loop.loop.op.index) for loop in first.loops)
-    if not (vain or rare or _looks_up(first)):
+    if not (vain or rare or _looks_up(first) or _late_by_passing(first) > 1):
         return None
     one_group = for_one_group(first, stated)
     alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in one_group)
@@ -240,6 +248,12 @@ def _in_parts(first: Attempt, other: Attempt, attempt: Lowering) -> Attempt:
     parts = [limited(case, machine, blocks, FEWEST, own) for case in other.cases]
     made = _lowered(_tight(parts), attempt)
     return made if made and CLEARLY * made.of_sm() < other.of_sm() else other
+
+
+def _late_by_passing(first: Attempt) -> float:
+    """How many times as long as predicted a thread block takes (`LATE_BY_PASSING`)."""
+    alone = first.program.resident_blocks == 1 and not recurrent(first)
+    return LATE_BY_PASSING if alone and passing(first.program, first.loops) else 1.0
 
 
 def _lowered(cases: tuple[Case, ...], attempt: Lowering) -> Attempt | None:
