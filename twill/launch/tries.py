@@ -56,6 +56,18 @@ def tried(folder: Path) -> tuple[str, ...]:
     return complaints(folder)
 
 
+def keep(folder: Path, made: Path) -> None:
+    """Keep the PTX of the kernel.cu in a folder, where nvcc has left it in `made`: kernels with other grants
+    of registers need no compiler then."""
+    if not (made / PTX).exists():
+        return
+    text, grants = without_registers((folder / SOURCE).read_text(encoding="utf-8"))
+    kept = _kept(arch_of(folder) + text)
+    with kept.lock:
+        if not kept.ptx:
+            kept.ptx, kept.grants = (made / PTX).read_text(encoding="utf-8"), grants
+
+
 def without_registers(cuda: str) -> tuple[str, Sequence[Grant]]:
     """CUDA without comments, with the grants of registers by number, and the grants. Equal ones have the same
     number, so that what the compiler merges is the same."""

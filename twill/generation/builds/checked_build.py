@@ -15,6 +15,7 @@ from twill.generation.generated import Generated, ProgressCallback
 from twill.ir.checked import Checked
 from twill.launch.build import TooFewRegistersError, build
 from twill.launch.folders import LIBRARY, SOURCE
+from twill.launch.tries import keep
 
 
 class _WarnedError(Exception):
@@ -37,7 +38,10 @@ def check_beside_build(
             )
             _raise_warnings(building)
             return executed(found, made, on_progress, Path(kept))
-        except (_WarnedError, TooFewRegistersError):
+        except _WarnedError:
+            keep(folder, Path(kept))
+            return None
+        except TooFewRegistersError:
             return None
 
 
