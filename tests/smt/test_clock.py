@@ -10,7 +10,7 @@ import pytest
 from tests.properties.tiny import tiny_problem
 from twill.engine import clock as module
 from twill.engine.clock import PATIENCE, WRONG, Clock, own_clock
-from twill.engine.parallel import Cores, Step, Stop, find_and_prove, first_conclusive
+from twill.engine.parallel import Cores, Step, Stop, at_once, find_and_prove, first_conclusive
 from twill.engine.probe import Budget, Feasible, Probe, Refuted, Unknown
 from twill.inputs import Inputs, cases
 from twill.ir.schedule import Solution
@@ -103,3 +103,12 @@ def test_a_limit_that_ends_a_search_ends_it_at_the_same_step(monkeypatch: pytest
     assert replace(solve(case.problem, options), refuted=(), seconds=()) == replace(
         quiet, refuted=(), seconds=()
     )
+
+
+@pytest.mark.parametrize(("load", "jobs"), [(0.5, 2), (4.0, 2), (4.5, 1)])
+def test_one_solver_runs_at_once_beside_other_work(
+    monkeypatch: pytest.MonkeyPatch, load: float, jobs: int
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    assert at_once(2) == jobs
