@@ -215,7 +215,7 @@ def retries(
     if made.several:
         several = partial(_with_source, made.several, made.program.warnings)
         yield Retry(SEVERAL, SEVERAL, several, SLOWER * before, searches=False, counted=PASSES)
-    apart = options.lowering.multistage is None and inputs.groups is None
+    apart = apart_open(inputs, options)
     together = _together(inputs, made, making, SLOWER * before) if apart else None
     if together and not together.searches:
         yield together
@@ -269,13 +269,17 @@ def _replacing(
     far_too_much: bool,
     warning: str,
 ) -> Iterator[Retry]:
-    """What is tried without given schedules: first the kernel that there is then."""
+    """What is tried without given schedules: first one group that computes and loads in place of several,
+    which is one search for each loop, then the kernel that there is then, of all its forms. (Gradients of
+    FlagGems' attention, four loops: 5 and 60 s of an idle core.)"""
     kept = given(options.schedules)
     wanted = free(options, inputs, kept)
     made = replace(made, searched=(*made.searched, *proven(kept)))
     making = _maker(wanted, made.searched, on_progress, solve)
-    first = Retry(OTHERS, "scheduled anew", making(inputs), SLOWER * before)
-    for one in (first, *retries(inputs, wanted, made, before, on_progress, solve, far_too_much)):
+    first = [*_alone(inputs, made, making, SLOWER * before)] if apart_open(inputs, wanted) else []
+    first.append(Retry(OTHERS, "scheduled anew", making(inputs), SLOWER * before))
+    others = retries(inputs, wanted, made, before, on_progress, solve, far_too_much)
+    for one in (*first, *(other for other in others if other.what != ALONE)):
         yield replace(one, make=partial(_replaced, one, kept, warning), replaces=True)
 
 
@@ -323,9 +327,8 @@ def _coarser(
     counted = ACROSS_WARPS if shared and _computes_rows(made) else 1.0
     yield from () if few else blocks
     yield from groups if shared else ()
-    apart = apart and target(made.loops[0].machine.arch).completion == "commit group"
-    together = making(replace(made.inputs, groups=LEAST_GROUPS), multistage=True)
-    alone = [Retry(ALONE, ALONE, together, slowest)] if groups and apart else []
+    apart = apart and loads_by_groups(made)
+    alone = [*_alone(inputs, made, making, slowest)] if apart else []
     yield from alone if counted > 1 else ()
     if inputs.warps is None and made.subtile == 1 and made.program.module.num_warps < MORE_WARPS:
         what, wider = f"{MORE_WARPS} warps that hold tiles", replace(made.inputs, warps=MORE_WARPS)
@@ -340,6 +343,23 @@ def _coarser(
     yield from () if counted > 1 else alone
     yield from blocks if few else ()
     yield from () if shared else groups
+
+
+def apart_open(inputs: Inputs, options: GenerateOptions) -> bool:
+    """Whether it is open which groups load, and how many there are."""
+    return options.lowering.multistage is None and inputs.groups is None
+
+
+def loads_by_groups(made: Generated) -> bool:
+    """Whether a group that computes may load too, on this machine."""
+    return target(made.loops[0].machine.arch).completion == "commit group"
+
+
+def _alone(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Iterator[Retry]:
+    """With one group that computes and loads in place of several that compute."""
+    if loads_by_groups(made) and any(_fewer_groups(inputs, made)):
+        together = making(replace(made.inputs, groups=LEAST_GROUPS), multistage=True)
+        yield Retry(ALONE, ALONE, together, slowest)
 
 
 def in_half_as_many(
