@@ -59,9 +59,14 @@ def test_the_compiler_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (tmp_path / "kernel.cu").write_text(text)
         assert tries.tried(tmp_path) == ()
         logs.append((tmp_path / "ptxas.txt").read_text())
-    assert ran == ["kernel.cu", "kernel.ptx", "kernel.ptx"]
+    assert ran == ["kernel.cu", "kernel.ptx"]
     assert all("Used" in log for log in logs)
-    assert "setmaxnreg.inc.sync.aligned.u32 88;" in (tmp_path / "kernel.ptx").read_text()
+    assert logs[0] == logs[2]
+    assert "setmaxnreg.inc.sync.aligned.u32 72;" in (tmp_path / "kernel.ptx").read_text()
+    (tmp_path / "kernel.cu").write_text(CUDA.replace("// a kernel", "// another note"))
+    assert tries.known(tmp_path) == ()
+    (tmp_path / "kernel.cu").write_text(CUDA.replace("<40>", "<24>"))
+    assert tries.known(tmp_path) is None
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
