@@ -51,15 +51,15 @@ def best_retry(
     otherwise the fastest that is found in FOUND, or else RETRIES, times so many seconds. What needs no
     search is tried in any case. If all have warnings, that which spills least of those as fast as `first`, if
     that is at most half (LESS), or of all if `first` is not built. Given schedules are not replaced where a
-    kernel with them has no warnings; behind one without them the search is that for one loop. Only what may
-    be taken is checked."""
+    kernel with them has no warnings; other ones are searched for as long as for one loop. Only what may be
+    taken is checked."""
     clock, before, found = own_clock(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
     began, spilling, sources = clock.mark(), list[Compiled](), set[str]()
     for retry in retries:
         if retry.replaces and any(not (built.said or built.made.replaced) for _, built in found):
             break
         limit = seconds * (FOUND if found else RETRIES)
-        limit = min(limit, FOUND * LONGEST) if found and retry.replaces else limit
+        limit = min(limit, FOUND * LONGEST) if retry.replaces else limit
         if retry.searches and clock.left(limit, began) <= 0:
             continue
         report(retry.what)
