@@ -192,10 +192,17 @@ def test_one_group_that_computes_and_loads_comes_first_in_place_of_several(
 
 
 @pytest.mark.parametrize(
-    ("said", "groups", "others"), [(64, 2, False), (63, 2, True), (64, 1, True), (0, 2, True)]
+    ("said", "groups", "briefly", "others"),
+    [
+        (64, 2, True, False),
+        (63, 2, True, True),
+        (64, 1, True, True),
+        (0, 2, True, True),
+        (64, 2, False, True),
+    ],
 )
 def test_several_groups_that_spill_more_have_no_other_registers(
-    monkeypatch: pytest.MonkeyPatch, gemm: Generated, said: int, groups: int, others: bool
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated, said: int, groups: int, briefly: bool, others: bool
 ) -> None:
     first = spills.Compiled(gemm, ("63 bytes of registers are spilled, of 248",))
     program = replace(gemm.program, groups=gemm.program.groups[:groups])
@@ -212,5 +219,6 @@ def test_several_groups_that_spill_more_have_no_other_registers(
 
     monkeypatch.setattr(best_retry, "compiled", built)
     monkeypatch.setattr(best_retry, "least_spilled", as_built)
-    assert best_retry.tried(retries.Retry("", "", lambda slowest: other), inf, None, first)
+    retry = retries.Retry("", "", lambda slowest: other, briefly=briefly)
+    assert best_retry.tried(retry, inf, None, first)
     assert bool(least) == others

@@ -64,8 +64,7 @@ def best_retry(
             continue
         report(retry.what)
         clock.count(BUILT)
-        instead_of = first if retry.replaces else None
-        built = tried(retry, min((pace for pace, _ in found), default=inf), sources, instead_of)
+        built = tried(retry, min((pace for pace, _ in found), default=inf), sources, first)
         if built is None:
             continue
         built = roomy(built)
@@ -97,10 +96,10 @@ def tried(
     retry: Retry, fastest: float, sources: set[str] | None = None, instead_of: Compiled | None = None
 ) -> Compiled | None:
     """The kernel in the way that ptxas spills least; None where that is not possible, it is not faster, or
-    without given schedules its source is one of those tried before, to which it is added. Of several groups
-    that spill more than the kernel `instead_of` which they are tried no other registers are: they hardly
-    spill less than half of it then. (fla's parallel linear attention: 188 bytes for 12, and seven runs of
-    nvcc.)"""
+    without given schedules its source is one of those tried before, to which it is added. What is tried
+    briefly has no other registers where several groups spill more than the kernel `instead_of` which they
+    are: they hardly spill less than half of it then. (fla's parallel linear attention: 188 bytes for 12, and
+    seven runs of nvcc.)"""
     before = set[str]() if sources is None else sources
     try:
         other = retry.make(min(retry.slowest, fastest))
@@ -110,7 +109,8 @@ def tried(
             return None
         before.add(other.cuda)
         built = compiled(other, (retry.why,), retry.what)
-        return built if instead_of and _hopeless(built, instead_of) else least_spilled(built)
+        brief = retry.briefly and instead_of is not None and _hopeless(built, instead_of)
+        return built if brief else least_spilled(built)
     except TwillError:
         return None
 

@@ -95,6 +95,9 @@ class Retry:
     """Its loops may have to be scheduled first."""
     replaces: bool = False
     """It may have other schedules than those that are given."""
+    briefly: bool = False
+    """Where several groups of it spill more than the kernel that it is tried in place of, it has no other
+    registers: more may come of what is tried next."""
     counted: float = 1.0
     """How many times as long as simulated it is taken to take."""
 
@@ -206,7 +209,8 @@ def retries(
     making = _maker(options, made.searched, on_progress, solve)
     if options.schedules:
         for most in dict.fromkeys((made.program.resident_blocks, made.program.launch.blocks)):
-            yield from _in_fewer_blocks(made, making, SLOWER * before, most)
+            for one in _in_fewer_blocks(made, making, SLOWER * before, most):
+                yield replace(one, briefly=not options.keep_schedules)
         if not options.keep_schedules:
             yield from _replacing(inputs, options, made, before, on_progress, solve, far_too_much, warning)
         return
@@ -280,7 +284,7 @@ def _replacing(
     first.append(Retry(OTHERS, "scheduled anew", making(inputs), SLOWER * before))
     others = retries(inputs, wanted, made, before, on_progress, solve, far_too_much)
     for one in (*first, *(other for other in others if other.what != ALONE)):
-        yield replace(one, make=partial(_replaced, one, kept, warning), replaces=True)
+        yield replace(one, make=partial(_replaced, one, kept, warning), replaces=True, briefly=True)
 
 
 def _replaced(retry: Retry, kept: Mapping[str, Result], warning: str, slowest: float) -> Generated:
