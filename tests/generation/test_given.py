@@ -12,12 +12,13 @@ from tests.generation.test_generate import BANDS, GEMM, OPTIONS, SPILLED
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule, write_schedule
 from twill.generation import loop_nest
-from twill.generation.builds import retries, spills
+from twill.generation.builds import best_retry, retries, spills
 from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.choices import multistage
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.scheduled import Schedules, scheduled
+from twill.generation.searches import solved
 from twill.inputs import Case, Inputs, cases
 from twill.ir.loop import Module
 from twill.ir.program import Program
@@ -170,3 +171,54 @@ def test_tiles_may_take_more_registers_than_a_thread_has_in_a_schedule(tmp_path:
     limited = in_more_room(replace(plain, registers=200))
     assert limited.form.spills == 1
     assert limited.together[0].solution is None, "a limit that the user gives is a question"
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_one_group_that_computes_and_loads_comes_first_in_place_of_several(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated, groups: int
+) -> None:
+    """One search for each loop, where other schedules are searched in all forms; not made twice."""
+
+    def fewer(*_: object) -> tuple[int, ...]:
+        return (2,) if groups > 1 else ()
+
+    monkeypatch.setattr(retries, "_fewer_groups", fewer)
+    options = replace(OPTIONS, schedules=(SCHEDULE,))
+    tried = [one.what for one in retries.retries(GEMM, options, gemm, 1.0, lambda *_: None, solved)]
+    assert (retries.ALONE in tried) == (groups > 1)
+    assert tried.count(retries.OTHERS) == 1
+    assert groups == 1 or tried.index(retries.ALONE) < tried.index(retries.OTHERS)
+    assert tried.count(retries.ALONE) <= 1
+
+
+@pytest.mark.parametrize(
+    ("said", "groups", "briefly", "others"),
+    [
+        (64, 2, True, False),
+        (63, 2, True, True),
+        (64, 1, True, True),
+        (0, 2, True, True),
+        (64, 2, False, True),
+    ],
+)
+def test_several_groups_that_spill_more_have_no_other_registers(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated, said: int, groups: int, briefly: bool, others: bool
+) -> None:
+    first = spills.Compiled(gemm, ("63 bytes of registers are spilled, of 248",))
+    program = replace(gemm.program, groups=gemm.program.groups[:groups])
+    other = replace(gemm, program=program)
+    spilled = (f"{said} bytes of registers are spilled, of 248",) if said else ()
+    least = list[spills.Compiled]()
+
+    def built(made: Generated, *_: object) -> spills.Compiled:
+        return spills.Compiled(made, spilled)
+
+    def as_built(found: spills.Compiled) -> spills.Compiled:
+        least.append(found)
+        return found
+
+    monkeypatch.setattr(best_retry, "compiled", built)
+    monkeypatch.setattr(best_retry, "least_spilled", as_built)
+    retry = retries.Retry("", "", lambda slowest: other, briefly=briefly)
+    assert best_retry.tried(retry, inf, None, first)
+    assert bool(least) == others

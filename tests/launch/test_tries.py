@@ -7,6 +7,7 @@ import pytest
 
 from tests.launch.test_build import MANIFEST
 from twill.launch import tries
+from twill.launch.build import build
 from twill.launch.manifest import write
 
 CUDA = """// a kernel
@@ -58,6 +59,33 @@ def test_the_compiler_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (tmp_path / "kernel.cu").write_text(text)
         assert tries.tried(tmp_path) == ()
         logs.append((tmp_path / "ptxas.txt").read_text())
-    assert ran == ["kernel.cu", "kernel.ptx", "kernel.ptx"]
+    assert ran == ["kernel.cu", "kernel.ptx"]
     assert all("Used" in log for log in logs)
-    assert "setmaxnreg.inc.sync.aligned.u32 88;" in (tmp_path / "kernel.ptx").read_text()
+    assert logs[0] == logs[2]
+    assert "setmaxnreg.inc.sync.aligned.u32 72;" in (tmp_path / "kernel.ptx").read_text()
+    (tmp_path / "kernel.cu").write_text(CUDA.replace("// a kernel", "// another note"))
+    assert tries.known(tmp_path) == ()
+    (tmp_path / "kernel.cu").write_text(CUDA.replace("<40>", "<24>"))
+    assert tries.known(tmp_path) is None
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_what_a_build_compiled_is_not_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = list[str]()
+    compile_to = tries.compile_to
+
+    def counted(made: Path, folder: Path, flags: tuple[str, ...], code: str = "kernel.cu") -> None:
+        ran.append(code)
+        compile_to(made, folder, flags, code=code)
+
+    monkeypatch.setattr(tries, "compile_to", counted)
+    kept, text = tmp_path / "kept", CUDA.replace("<64>", "<72>")
+    kept.mkdir()
+    (tmp_path / "kernel.json").write_text(write(MANIFEST))
+    (tmp_path / "kernel.cu").write_text(text)
+    assert build(tmp_path, kept=kept) == ()
+    tries.keep(tmp_path, kept)
+    (tmp_path / "kernel.cu").write_text(text.replace("<88>", "<96>"))
+    assert tries.tried(tmp_path) == ()
+    assert ran == ["kernel.ptx"]
+    assert "setmaxnreg.inc.sync.aligned.u32 96;" in (tmp_path / "kernel.ptx").read_text()

@@ -10,7 +10,7 @@ import pytest
 from tests.properties.tiny import tiny_problem
 from twill.engine import clock as module
 from twill.engine.clock import PATIENCE, WRONG, Clock, own_clock
-from twill.engine.parallel import Cores, Step, Stop, find_and_prove, first_conclusive
+from twill.engine.parallel import Cores, Step, Stop, at_once, find_and_prove, first_conclusive
 from twill.engine.probe import Budget, Feasible, Probe, Refuted, Unknown
 from twill.inputs import Inputs, cases
 from twill.ir.schedule import Solution
@@ -116,3 +116,12 @@ def test_a_model_that_is_not_stated_takes_what_was_left(monkeypatch: pytest.Monk
     stop = threading.Event()
     stop.set()
     assert cpsat.attempt(problem, 20, 2, budget=Budget(5.0, stop=stop)).counted == 0.0
+
+
+@pytest.mark.parametrize(("load", "jobs"), [(0.5, 2), (4.0, 2), (4.5, 1)])
+def test_one_solver_runs_at_once_beside_other_work(
+    monkeypatch: pytest.MonkeyPatch, load: float, jobs: int
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    assert at_once(2) == jobs

@@ -1,6 +1,7 @@
 """Several probes of one question on several cores, with a result that does not depend on how many cores there
 are."""
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +23,15 @@ class Stop:
 
     def is_set(self) -> bool:
         return self._event.is_set() or (self._parent is not None and self._parent.is_set())
+
+
+def at_once(most: int) -> int:
+    """How many solvers to run at once, `most` where there are cores for them: one where other work has all
+    cores. What is solved ahead, or beside what decides, is work in vain then: a fifth to a third of what a
+    search takes."""
+    if not hasattr(os, "getloadavg"):
+        return most
+    return 1 if os.getloadavg()[0] > (os.cpu_count() or 1) else most
 
 
 class Cores:

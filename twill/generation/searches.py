@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from twill.engine.clock import own_clock
+from twill.engine.parallel import at_once
 from twill.generation.generated import GenerateOptions, ProgressCallback
 from twill.generation.known.alike import carried, shape
 from twill.generation.known.given import divided_waits
@@ -18,7 +19,7 @@ from twill.generation.loop_nest import LEAST
 from twill.inputs import Case
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result, Solution
-from twill.ir.search import IN_FLIGHT, Options, Progress
+from twill.ir.search import IN_FLIGHT, JOBS, Options, Progress
 
 if TYPE_CHECKING:
     from twill.pipeline import Begun
@@ -139,7 +140,11 @@ def _restricted(problem: Problem, search: Options, session: Session, wider: Resu
 def search_options(seconds: float, session: Session) -> Options:
     options = session.options
     return Options(
-        time_limit=seconds, max_in_flight=options.max_in_flight, explain=False, proofs=options.proofs
+        time_limit=seconds,
+        max_in_flight=options.max_in_flight,
+        explain=False,
+        jobs=at_once(JOBS),
+        proofs=options.proofs,
     )
 
 

@@ -15,6 +15,9 @@ paper's solver."""
 IN_FLIGHT = 4
 """The most iterations in flight, unless more are given or help."""
 
+JOBS = 2
+"""Solvers that run at once, where there are cores for them."""
+
 UNRECORDED = ("jobs", "reserved", "proofs", "few")
 """Options of a run, which no schedule file has: its status says what is proven."""
 
@@ -35,7 +38,7 @@ class Options:
     """Plain modulo scheduling: dependences and units alone, every operation in group 0."""
     explain: bool = True
     """Explain what keeps the interval above the lower bound, where it is above."""
-    jobs: int = 2
+    jobs: int = JOBS
     """Solvers that run at once; the answer does not depend on it."""
     reserved: float = 0.0
     """Seconds of the limit that are left for another form of the kernel."""

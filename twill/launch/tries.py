@@ -9,17 +9,21 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 
 from twill.launch.build import DEVICE_FLAGS, arch_of, compile_to, complaints
-from twill.launch.folders import SOURCE
+from twill.launch.folders import LOG, SOURCE
 
 CUBIN, PTX = "kernel.cubin", "kernel.ptx"
 FLAGS = (*DEVICE_FLAGS, "-cubin")
 MOST = 8
 """Kernels whose PTX is kept, the last ones."""
+
+MOST_SAID = 128
+"""Kernels of which it is kept what ptxas said, the last ones."""
 
 Grant = tuple[str, str]
 """A `setmaxnreg`: whether it takes more or fewer registers, and how many."""
@@ -39,11 +43,46 @@ class _Kept:
 
 
 _KEPT, _ALL = OrderedDict[str, _Kept](), Lock()
+_SAID = OrderedDict[str, str]()
+"""What ptxas said of kernels, by their CUDA."""
 
 
 def tried(folder: Path) -> tuple[str, ...]:
     """What ptxas warns of for the kernel.cu in a folder, without its library: compiling for the host takes
-    longer than compiling the kernel. Raises what `build` raises."""
+    longer than compiling the kernel. Nothing is compiled twice. Raises what `build` raises."""
+    if (said := known(folder)) is not None:
+        return said
+    said = _tried(folder)
+    remember(folder)
+    return said
+
+
+def known(folder: Path) -> tuple[str, ...] | None:
+    """What ptxas warned of for the kernel.cu in a folder before; None where it was not compiled."""
+    with _ALL:
+        log = _SAID.get(_named(folder))
+    if log is None:
+        return None
+    (folder / LOG).write_text(log, encoding="utf-8")
+    return complaints(folder)
+
+
+def remember(folder: Path) -> None:
+    """Keep what ptxas said of the kernel.cu that was compiled last in a folder, if anything."""
+    if not (folder / LOG).exists():
+        return
+    with _ALL:
+        _SAID[_named(folder)] = (folder / LOG).read_text(encoding="utf-8")
+        while len(_SAID) > MOST_SAID:
+            _SAID.popitem(last=False)
+
+
+def _named(folder: Path) -> str:
+    cuda = _COMMENT.sub("", (folder / SOURCE).read_text(encoding="utf-8"))
+    return sha256(f"{arch_of(folder)}{cuda}".encode()).hexdigest()
+
+
+def _tried(folder: Path) -> tuple[str, ...]:
     text, grants = without_registers((folder / SOURCE).read_text(encoding="utf-8"))
     kept = _kept(arch_of(folder) + text)
     with kept.lock:
@@ -54,6 +93,19 @@ def tried(folder: Path) -> tuple[str, ...]:
     (folder / PTX).write_text(ptx, encoding="utf-8")
     compile_to(folder / CUBIN, folder, FLAGS, code=PTX)
     return complaints(folder)
+
+
+def keep(folder: Path, made: Path) -> None:
+    """Keep what ptxas said of the kernel.cu in a folder, and its PTX, where nvcc has left it in `made`:
+    kernels with other grants of registers need no compiler then."""
+    remember(folder)
+    if not (made / PTX).exists():
+        return
+    text, grants = without_registers((folder / SOURCE).read_text(encoding="utf-8"))
+    kept = _kept(arch_of(folder) + text)
+    with kept.lock:
+        if not kept.ptx:
+            kept.ptx, kept.grants = (made / PTX).read_text(encoding="utf-8"), grants
 
 
 def without_registers(cuda: str) -> tuple[str, Sequence[Grant]]:

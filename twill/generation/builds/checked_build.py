@@ -15,6 +15,7 @@ from twill.generation.generated import Generated, ProgressCallback
 from twill.ir.checked import Checked
 from twill.launch.build import TooFewRegistersError, build
 from twill.launch.folders import LIBRARY, SOURCE
+from twill.launch.tries import keep, known
 
 
 class _WarnedError(Exception):
@@ -37,7 +38,10 @@ def check_beside_build(
             )
             _raise_warnings(building)
             return executed(found, made, on_progress, Path(kept))
-        except (_WarnedError, TooFewRegistersError):
+        except _WarnedError:
+            keep(folder, Path(kept))
+            return None
+        except TooFewRegistersError:
             return None
 
 
@@ -73,7 +77,18 @@ def library(made: Generated, folder: Path, home: Path | None = None) -> tuple[st
     if (folder / LIBRARY).exists() and source.read_text(encoding="utf-8") == made.cuda:
         return complaints(folder)
     write_buildable(made, folder)
-    return build(folder, home=home)
+    with TemporaryDirectory() as kept:
+        said = build(folder, kept=Path(kept), home=home)
+        if said:
+            keep(folder, Path(kept))
+    return said
+
+
+def known_to_warn(made: Generated, folder: Path) -> bool:
+    """Whether ptxas has warned of this kernel before, whatever its notes say; leaves its source in a
+    folder."""
+    write_buildable(made, folder)
+    return bool(known(folder))
 
 
 def warnings(made: Generated, folder: Path, home: Path | None = None) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from twill.diagnostics import TwillError
-from twill.generation.builds.checked_build import check_beside_build, warnings
+from twill.generation.builds.checked_build import check_beside_build, known_to_warn, warnings
 from twill.generation.builds.more_blocks import loaded
 from twill.generation.generate import right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, source
@@ -213,6 +213,8 @@ def _is_right(
         with TemporaryDirectory() as name:
             folder = Path(name)
             other = replace(made, program=program, cuda=source(program, made.loops), checked=None)
+            if known_to_warn(other, folder):
+                return False
             right((other,), options, on_progress, lambda one: check_beside_build(one, folder, on_progress))
             return not warnings(other, folder)
     except TwillError:

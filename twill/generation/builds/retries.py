@@ -97,6 +97,9 @@ class Retry:
     """Its loops may have to be scheduled first."""
     replaces: bool = False
     """It may have other schedules than those that are given."""
+    briefly: bool = False
+    """Where several groups of it spill more than the kernel that it is tried in place of, it has no other
+    registers: more may come of what is tried next."""
     counted: float = 1.0
     """How many times as long as simulated it is taken to take."""
 
@@ -208,7 +211,8 @@ def retries(
     making = _maker(options, made.searched, on_progress, solve)
     if options.schedules:
         for most in dict.fromkeys((made.program.resident_blocks, made.program.launch.blocks)):
-            yield from _in_fewer_blocks(made, making, SLOWER * before, most)
+            for one in _in_fewer_blocks(made, making, SLOWER * before, most):
+                yield replace(one, briefly=not options.keep_schedules)
         if not options.keep_schedules:
             yield from _replacing(inputs, options, made, before, on_progress, solve, far_too_much, warning)
         return
@@ -217,7 +221,7 @@ def retries(
     if made.several:
         several = partial(_with_source, made.several, made.program.warnings)
         yield Retry(SEVERAL, SEVERAL, several, SLOWER * before, searches=False, counted=LATE_BY_PASSING)
-    apart = options.lowering.multistage is None and inputs.groups is None
+    apart = apart_open(inputs, options)
     together = _together(inputs, made, making, SLOWER * before) if apart else None
     if together and not together.searches:
         yield together
@@ -271,14 +275,18 @@ def _replacing(
     far_too_much: bool,
     warning: str,
 ) -> Iterator[Retry]:
-    """What is tried without given schedules: first the kernel that there is then."""
+    """What is tried without given schedules: first one group that computes and loads in place of several,
+    which is one search for each loop, then the kernel that there is then, of all its forms. (Gradients of
+    FlagGems' attention, four loops: 5 and 60 s of an idle core.)"""
     kept = given(options.schedules)
     wanted = free(options, inputs, kept)
     made = replace(made, searched=(*made.searched, *proven(kept)))
     making = _maker(wanted, made.searched, on_progress, solve)
-    first = Retry(OTHERS, "scheduled anew", making(inputs), SLOWER * before)
-    for one in (first, *retries(inputs, wanted, made, before, on_progress, solve, far_too_much)):
-        yield replace(one, make=partial(_replaced, one, kept, warning), replaces=True)
+    first = [*_alone(inputs, made, making, SLOWER * before)] if apart_open(inputs, wanted) else []
+    first.append(Retry(OTHERS, "scheduled anew", making(inputs), SLOWER * before))
+    others = retries(inputs, wanted, made, before, on_progress, solve, far_too_much)
+    for one in (*first, *(other for other in others if other.what != ALONE)):
+        yield replace(one, make=partial(_replaced, one, kept, warning), replaces=True, briefly=True)
 
 
 def _replaced(retry: Retry, kept: Mapping[str, Result], warning: str, slowest: float) -> Generated:
@@ -325,9 +333,8 @@ def _coarser(
     counted = ACROSS_WARPS if shared and _computes_rows(made) else 1.0
     yield from () if few else blocks
     yield from groups if shared else ()
-    apart = apart and target(made.loops[0].machine.arch).completion == "commit group"
-    together = making(replace(made.inputs, groups=LEAST_GROUPS), multistage=True)
-    alone = [Retry(ALONE, ALONE, together, slowest)] if groups and apart else []
+    apart = apart and loads_by_groups(made)
+    alone = [*_alone(inputs, made, making, slowest)] if apart else []
     yield from alone if counted > 1 else ()
     if inputs.warps is None and made.subtile == 1 and made.program.module.num_warps < MORE_WARPS:
         what, wider = f"{MORE_WARPS} warps that hold tiles", replace(made.inputs, warps=MORE_WARPS)
@@ -342,6 +349,23 @@ def _coarser(
     yield from () if counted > 1 else alone
     yield from blocks if few else ()
     yield from () if shared else groups
+
+
+def apart_open(inputs: Inputs, options: GenerateOptions) -> bool:
+    """Whether it is open which groups load, and how many there are."""
+    return options.lowering.multistage is None and inputs.groups is None
+
+
+def loads_by_groups(made: Generated) -> bool:
+    """Whether a group that computes may load too, on this machine."""
+    return target(made.loops[0].machine.arch).completion == "commit group"
+
+
+def _alone(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Iterator[Retry]:
+    """With one group that computes and loads in place of several that compute."""
+    if loads_by_groups(made) and any(_fewer_groups(inputs, made)):
+        together = making(replace(made.inputs, groups=LEAST_GROUPS), multistage=True)
+        yield Retry(ALONE, ALONE, together, slowest)
 
 
 def in_half_as_many(
