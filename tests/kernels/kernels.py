@@ -2872,6 +2872,25 @@ def spanned(a, b, c, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: t
 
 
 @triton.jit
+def sought(a, b, weights, rows, c, N, DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """c = (weighted a @ b[rows].T, below the diagonal) @ b[rows]: numbers of rows say what is loaded, a tile and
+    a vector of fewer elements than threads, and what counts."""
+    m, n, d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, DIM)
+    x = tl.load(a + m[:, None] * DIM + d[None, :])
+    acc = tl.zeros([BLOCK_M, DIM], tl.float32)
+    for i in range(tl.cdiv(N, BLOCK_N)):
+        here = i * BLOCK_N + n
+        row = tl.load(rows + here, here < N, other=0).to(tl.int64)
+        y = tl.load(b + row[:, None] * DIM + d[None, :], (here < N)[:, None], other=0.0)
+        y = (y * 0.5).to(y.dtype)
+        w = tl.load(weights + row * 4, here < N, other=0.0)
+        p = tl.dot(x, y.T) - w[None, :]
+        p = tl.where((row[None, :] >= m[:, None]) & (here < N)[None, :], p, 0.0)
+        acc += tl.dot(p.to(y.dtype), y)
+    tl.store(c + m[:, None] * DIM + d[None, :], acc)
+
+
+@triton.jit
 def scant(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3722,6 +3741,10 @@ TWILL = {
     "every_other": {
         **dict.fromkeys("abc", "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
+    "sought": {
+        **dict.fromkeys("ab", "*fp16:16"), "weights": "*fp32:16", "rows": "*i32:16", "c": "*fp32:16", "N": "i32", "DIM": 64,
+        "BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4,
+    },
     "spanned": {**dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "K": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
     "scant": {
         **dict.fromkeys("bc", "*fp32:16"), "a": "*i8:16", **SIZES, "BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 16, "num_warps": 4,
@@ -4306,6 +4329,7 @@ VARIANTS = {
     "every_other_half": ("every_other", dict.fromkeys("ab", "*fp16:16")),
     "scant": ("scant", {}),
     "spanned": ("spanned", {}),
+    "sought": ("sought", {}),
     "odd_columns": ("odd_columns", {}),
     "leafed": ("leafed", {}),
     "narrowed": ("narrowed", {}),

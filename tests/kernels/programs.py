@@ -67,7 +67,7 @@ FORMS = (
         "modulated",
         "confined",
         "peeked",
-        *("every_other", "every_other_half", "scant", "spanned"),
+        *("every_other", "every_other_half", "scant", "sought", "spanned"),
         "leafed",
         "narrowed",
         "distant",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.programs import loops, program
+from tests.kernels.programs import cuda, loops, program
 from twill.diagnostics import TwillError
 from twill.emulate.check import check
 from twill.generation.generate import generate
@@ -132,3 +132,12 @@ def test_rows_of_two_tiles_have_their_numbers_in_other_lanes() -> None:
     assert own == ["const int32_t page_1_of_lane = *(pages + thread.lane / 2);"]
     assert copies == ["const int32_t page_of_i_ = __shfl_sync(~0u, page_1_of_lane, i_);"]
     assert told_apart([first], 1, [first], [passed]) == ([first], [passed])
+
+
+def test_threads_that_copy_nothing_read_no_numbers() -> None:
+    """They would read beyond those of the tile."""
+    addresses = [line for line in cuda("sought").splitlines() if "float* from_ =" in line]
+    assert addresses
+    assert all(
+        "= thread.index < 64 ? weights + " in line and line.endswith(": weights;") for line in addresses
+    )

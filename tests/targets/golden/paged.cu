@@ -99,7 +99,7 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     const uint32_t read_1_at = channel_andi_22.slot(count_andi_22);
                     [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                     const uint32_t to_ = channel_physical_71.slot(count_physical_71);
-                    int32_t* from_ = table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31));
+                    int32_t* from_ = thread.index < 64 ? table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31)) : table;
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async_or<4>(to_ + kept_physical_71_to[0] + i_ * 512, from_, shared_at<bool>(read_1_at + int32_t((thread.index * 1)) * sizeof(bool)), 0xffffffffffffffffull);
@@ -148,7 +148,7 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     const uint32_t read_1_at = channel_andi_22.slot(count_andi_22 + 1);
                     [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                     const uint32_t to_ = channel_physical_71.slot(count_physical_71 + 1);
-                    int32_t* from_ = table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31));
+                    int32_t* from_ = thread.index < 64 ? table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31)) : table;
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async_or<4>(to_ + kept_physical_71_to[0] + i_ * 512, from_, shared_at<bool>(read_1_at + int32_t((thread.index * 1)) * sizeof(bool)), 0xffffffffffffffffull);
@@ -216,7 +216,7 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     const uint32_t read_1_at = channel_andi_22.slot(count_andi_22 + 2);
                     [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                     const uint32_t to_ = channel_physical_71.slot(count_physical_71 + 2);
-                    int32_t* from_ = table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31));
+                    int32_t* from_ = thread.index < 64 ? table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31)) : table;
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async_or<4>(to_ + kept_physical_71_to[0] + i_ * 512, from_, shared_at<bool>(read_1_at + int32_t((thread.index * 1)) * sizeof(bool)), 0xffffffffffffffffull);
@@ -286,7 +286,7 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     const uint32_t read_1_at = channel_andi_22.slot(count_andi_22 + 3);
                     [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                     const uint32_t to_ = channel_physical_71.slot(count_physical_71 + 3);
-                    int32_t* from_ = table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31));
+                    int32_t* from_ = thread.index < 64 ? table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31)) : table;
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async_or<4>(to_ + kept_physical_71_to[0] + i_ * 512, from_, shared_at<bool>(read_1_at + int32_t((thread.index * 1)) * sizeof(bool)), 0xffffffffffffffffull);
@@ -356,7 +356,7 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     const uint32_t read_1_at = channel_andi_22.slot(count_andi_22 + 4);
                     [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                     const uint32_t to_ = channel_physical_71.slot(count_physical_71 + 4);
-                    int32_t* from_ = table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31));
+                    int32_t* from_ = thread.index < 64 ? table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31)) : table;
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async_or<4>(to_ + kept_physical_71_to[0] + i_ * 512, from_, shared_at<bool>(read_1_at + int32_t((thread.index * 1)) * sizeof(bool)), 0xffffffffffffffffull);
@@ -427,7 +427,7 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                         const uint32_t read_1_at = channel_andi_22.slot(count_andi_22 + i - 1);
                         [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                         const uint32_t to_ = channel_physical_71.slot(count_physical_71 + i - 1);
-                        int32_t* from_ = table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31));
+                        int32_t* from_ = thread.index < 64 ? table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31)) : table;
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async_or<4>(to_ + kept_physical_71_to[0] + i_ * 512, from_, shared_at<bool>(read_1_at + int32_t((thread.index * 1)) * sizeof(bool)), 0xffffffffffffffffull);
@@ -489,7 +489,7 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     const uint32_t read_1_at = channel_andi_22.slot(count_andi_22 + n - 1);
                     [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                     const uint32_t to_ = channel_physical_71.slot(count_physical_71 + n - 1);
-                    int32_t* from_ = table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31));
+                    int32_t* from_ = thread.index < 64 ? table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31)) : table;
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async_or<4>(to_ + kept_physical_71_to[0] + i_ * 512, from_, shared_at<bool>(read_1_at + int32_t((thread.index * 1)) * sizeof(bool)), 0xffffffffffffffffull);
@@ -584,7 +584,7 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                         const uint32_t read_1_at = channel_andi_22.slot(count_andi_22 + i);
                         [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                         const uint32_t to_ = channel_physical_71.slot(count_physical_71 + i);
-                        int32_t* from_ = table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31));
+                        int32_t* from_ = thread.index < 64 ? table + int32_t(min(shared_at<int32_t>(read_0_at + int32_t((thread.index * 1)) * sizeof(int32_t)), 31)) : table;
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async_or<4>(to_ + kept_physical_71_to[0] + i_ * 512, from_, shared_at<bool>(read_1_at + int32_t((thread.index * 1)) * sizeof(bool)), 0xffffffffffffffffull);

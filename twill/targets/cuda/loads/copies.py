@@ -344,7 +344,10 @@ def copied(
         same, different = placed(offset, fixed, [part(found.point) for part in offset.moving])
         begin, each = [*begin, *same], [*each, *different]
     pointer = c_type(op.operands[0].type)
-    lines = [*found.place, f"const uint32_t to_ = {slot};", f"{pointer} from_ = {' + '.join(begin)};"]
+    first = " + ".join(begin)
+    if found.guard and "shared_at<" in first:  # other threads would read numbers beyond those of the tile
+        first = f"{found.guard} ? {first} : {address.base}"
+    lines = [*found.place, f"const uint32_t to_ = {slot};", f"{pointer} from_ = {first};"]
     lines.append("keep(from_);")
     from_ = total(each)
     period = len(found.starts)
