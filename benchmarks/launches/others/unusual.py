@@ -270,10 +270,10 @@ CASES = {
     "v_sg_seg_s": [speculated(64, 32, 8), speculated(5, 32, 11)],
     "v_sg_router": [router(128, 256, 7168), router(77, 128, 2048)],
     "v_hadamard": [hadamard(131072), hadamard(1000)],
-    "v_liger_dGU": [gradients_of_gates(4, 2048, 4096, 4096), gradients_of_gates(2, 200, 272, 336)],
+    "v_liger_dGU": [gradients_of_gates(4, 2048, 4096, 4096), gradients_of_gates(2, 208, 272, 336)],
     "v_sg_mhc_stats": [mixed(1024, 28672), mixed(77, 4096)],
     "v_gems_wave": [shared_tiles(4096)],
-    "v_nvfp4_moe": [emulated(1024), emulated(33)],
+    "v_nvfp4_moe": [emulated(1024), emulated(34)],
     "v_sg_v4_prefill": [gathered(1024, 512, 128), gathered(17, 41, 7)],
     "v_sg_mla_union": [unions(512, 2048)],
 }
