@@ -173,6 +173,30 @@ def gathered(tokens: int, kept: int, own: int, keys: int = 16384) -> Case:
     )
 
 
+def selected_by(batch: int, each: int, tokens: int = 1024, groups: int = 4) -> Case:
+    """Blocks of 64 keys and the queries that selected them, 16 heads for each group of keys."""
+    blocks = tokens // 64
+    count = batch * blocks * groups
+    found = [
+        one // groups // blocks * tokens + (one // groups % blocks * 64 + 11 * i) % tokens
+        for one in range(count)
+        for i in range(each)
+    ]
+    rows = batch * tokens
+    return case(
+        by(batch, tokens, each),
+        (1, count),
+        {"scale": 0.125, "T": tokens},
+        **dict.fromkeys(("q", "do"), ("bf16", rows * 16 * groups * 64, 0.3)),
+        **dict.fromkeys("kv", ("bf16", rows * groups * 64, 0.3)),
+        lse=("f32", rows * 16 * groups, 1.0),
+        delta=("f32", rows * 16 * groups, 0.1),
+        **dict.fromkeys(("dk", "dv"), ("bf16", rows * groups * 64, "zeros")),
+        csr_indices=("i32", len(found), given(found)),
+        csr_offsets=("i32", count + 1, given(range(0, (count + 1) * each, each))),
+    )
+
+
 # --- products -------------------------------------------------------------------------------------------
 
 
@@ -275,5 +299,6 @@ CASES = {
     "v_gems_wave": [shared_tiles(4096)],
     "v_nvfp4_moe": [emulated(1024), emulated(34)],
     "v_sg_v4_prefill": [gathered(1024, 512, 128), gathered(17, 41, 7)],
+    "v_nsa_dkv": [selected_by(4, 256), selected_by(4, 7)],
     "v_sg_mla_union": [unions(512, 2048)],
 }
