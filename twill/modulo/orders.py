@@ -100,3 +100,15 @@ def _taken(made: Sequence[int], before: Sequence[Sequence[int]], order: Sequence
             most, held = max(most, held + taken[one]), held + made[one]
         taken[op] = max(most, held, made[op])
     return taken
+
+
+def longest_first(problem: Problem) -> list[int]:
+    """The operations with the longest rest of the iteration behind them first."""
+    after: list[list[tuple[int, int]]] = [[] for _ in problem.operations]
+    for edge in problem.edges:
+        if edge.distance == 0:
+            after[problem.index(edge.src)].append((problem.index(edge.dst), edge.delay))
+    rest = [op.latency for op in problem.operations]
+    for op in reversed(depth_first(problem)):
+        rest[op] = max([rest[op], *(delay + rest[other] for other, delay in after[op])])
+    return sorted(range(len(rest)), key=lambda op: (-rest[op], op))

@@ -22,7 +22,7 @@ from twill.modulo import held_registers
 from twill.modulo.addresses import first_fit
 from twill.modulo.constructive import LARGEST, NEVER, fill_late, settle, supported
 from twill.modulo.held_registers import Held
-from twill.modulo.orders import depth_first, fewest_registers, results_first, successors
+from twill.modulo.orders import depth_first, fewest_registers, longest_first, results_first, successors
 from twill.modulo.placing import Late, Placing, empty_placing, never
 from twill.modulo.reservation_table import Part, Table, Track, parts_of
 from twill.modulo.simplest import Labels, Machine, Window, windows
@@ -34,8 +34,8 @@ WAYS = ((1, 0), (1, 4), (4, 0), (1, 16))
 """Of how many operations that come next the first is chosen that can start, and which part of the interval it
 may start before those that came before it; 0 for none."""
 
-LEAN = (1, 4)
-"""The same where registers are counted."""
+LEAN = (4, 16)
+"""The first of these numbers where registers are counted."""
 
 COARSE, FINE = 16, 128
 """Intervals rise by these parts."""
@@ -136,6 +136,7 @@ def _lean_ways(problem: Problem) -> Iterator[_Way]:
         range(len(problem.operations)),
         depth_first(problem),
         fewest_registers(problem),
+        longest_first(problem),
     )
     for among, order in product(LEAN, orders):
         yield _Way(order, among, 0)
