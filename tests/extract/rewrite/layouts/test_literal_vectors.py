@@ -147,6 +147,43 @@ def test_tiles_are_loaded_in_whole_rows_for_accumulators_of_warps_that_hold_colu
     assert isinstance(exact["#rows"], Linear) == rows
 
 
+LOOPED = """
+#rows = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [2, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
+#mma = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 4], instrShape = [16, 8]}>
+#a = #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>
+#b = #ttg.dot_op<{opIdx = 1, parent = #mma, kWidth = 2}>
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @f(%p: !tt.ptr<f16>, %n: i32) {
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %none = arith.constant dense<0.000000e+00> : tensor<64x128xf32, #mma>
+    %a = arith.constant dense<1.000000e+00> : tensor<64x16xf16, #a>
+    %b = arith.constant dense<1.000000e+00> : tensor<16x128xf16, #b>
+    %at = tt.splat %p : !tt.ptr<f16> -> tensor<64x128x!tt.ptr<f16>, #rows>
+    %sums = scf.for %i = %zero to %n step %one iter_args(%sum = %none) -> (tensor<64x128xf32, #mma>) : i32 {
+      %more = tt.dot %a, %b, %sum : tensor<64x16xf16, #a> * tensor<16x128xf16, #b> -> tensor<64x128xf32, #mma>
+      EACH
+      scf.yield %more : tensor<64x128xf32, #mma>
+    }
+    BEHIND
+    tt.return
+  }
+}
+"""
+STORING = """%x = arith.truncf %sums : tensor<64x128xf32, #mma> to tensor<64x128xf16, #mma>
+    %y = ttg.convert_layout %x : tensor<64x128xf16, #mma> -> tensor<64x128xf16, #rows>
+    tt.store %at, %y : tensor<64x128x!tt.ptr<f16>, #rows>"""
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_tiles_that_each_iteration_stores_are_no_small_part(each: bool) -> None:
+    """Of a loop with MMAs, whose result is stored behind it as it is held."""
+    inside, behind = (STORING.replace("%sums", "%more"), "") if each else ("", STORING)
+    text = LOOPED.replace("EACH", inside).replace("BEHIND", behind)
+    exact = literal_layouts(read(text, "looped.ttgir")).encodings
+    assert isinstance(exact["#rows"], Linear) == each
+
+
 SCATTERED = """
 #rows = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [2, 2], order = [1, 0]}>
 #mma = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 4], instrShape = [16, 8]}>

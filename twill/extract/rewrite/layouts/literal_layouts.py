@@ -87,7 +87,7 @@ def _wanted(module: Module) -> frozenset[Encoding | None]:
     wanted |= _reduced_sooner(ops, module.num_warps)
     wanted |= _divided_by_few(ops)
     wanted |= few_columns(ops, buffered, module.num_warps) | few_of_vectors(ops, module.num_warps)
-    wanted |= _stored_in_rows(ops) | _added_in_rows(ops)
+    wanted |= _stored_in_rows(ops, buffered) | _added_in_rows(ops)
     wanted |= frozenset(_stored_one_by_one(module, buffered))
     wanted |= frozenset(_loaded_down_columns(module, buffered))
     pairs = [frozenset(map(_root, (op.operands[0], op.result))) for op in ops if role(op) in _VIEWS]
@@ -120,22 +120,37 @@ def _wide(type: Type) -> bool:
     return isinstance(type, Tensor) and sum(size > 1 for size in type.shape) > 1
 
 
-def _stored_in_rows(ops: Sequence[Op]) -> frozenset[Encoding | None]:
+def _stored_in_rows(ops: Sequence[Op], buffered: Set[int]) -> frozenset[Encoding | None]:
     """The layouts in which threads store 16 bytes each of whole lines of rows, and hold nothing else, where
     what they store are accumulators of MMAs by one warp whose warps lie beside each other: these pass through
-    shared memory anyway, and as an MMA has them a warp would store a part of a line of eight rows. Not of
-    kernels with MMAs in a loop, where the store is a small part. (On an H200, SGLang's LoRA expansion, in
-    rows of 128 columns: 0.076 to 0.064 ms; vLLM's fused MoE in fp8 0.455 to 0.490.)"""
+    shared memory anyway, and as an MMA has them a warp would store a part of a line of eight rows. Of kernels
+    with MMAs in a loop what such a loop stores in each iteration alone: other stores are a small part. (On an
+    H200, SGLang's LoRA expansion, in rows of 128 columns: 0.076 to 0.064 ms; vLLM's fused MoE in fp8, behind
+    its loop, 0.455 to 0.490; fla's chunk_fwd_kernel_h of two warps, whose loop stores the states, 0.106 to
+    0.091.)"""
     makers, found = makers_of(ops), set[Encoding | None]()
-    if any(role(inner) in _MMAS for op in ops if _repeats(makers, op) for inner in op.inner()):
-        return frozenset()
-    for op in ops:
+    multiplying = [own for op in ops if _repeats(makers, op) and any(map(_is_mma, own := [*op.inner()]))]
+    stores = ops if not multiplying else [op for own in multiplying for op in _of_iterations(own)]
+    for op in stores:
         if role(op) != "pointer_store" or not (change := makers.of(op.operands[1], "layout")):
             continue
         source, result = change.operands[0].type, change.result.type
         if isinstance(source, Tensor) and isinstance(result, Tensor) and _beside(source) and _lines(result):
             found.add(result.encoding)
-    return frozenset(found) - {_root(value) for op in ops for value in op.results if _loaded_tile(op)}
+    held = (value for op in ops for value in op.results if _loaded_tile(op))
+    return frozenset(found) - {_root(value) for value in held if not multiplying or value.id not in buffered}
+
+
+def _is_mma(op: Op) -> bool:
+    return role(op) in _MMAS
+
+
+def _of_iterations(inside: Sequence[Op]) -> Sequence[Op]:
+    """What a loop executes in its iterations, with MMAs of its own: the operations in it, but for those of
+    loops in it; none where only these have MMAs."""
+    nested = {one.index for op in inside if role(op) in ("for", "while") for one in op.inner()}
+    own = [op for op in inside if op.index not in nested]
+    return own if any(map(_is_mma, own)) else ()
 
 
 def _added_in_rows(ops: Sequence[Op]) -> frozenset[Encoding | None]:
