@@ -19,6 +19,8 @@ def unpack(graph: Graph) -> Graph:
     in, and with what lies between, unless that waits for more than loads, or only compares them. (On an H200,
     lmdeploy's product of 4 bits reads a word of weights for five operations: 0.87 of Triton's speed, 0.96
     merged.)"""
+    if not any(_words(value) for value in graph.values):
+        return graph
     for meeting in graph.nodes:
         alone = _ending_in(graph, meeting)
         words = [value for value in graph.values if _read_apart(value, alone)]
@@ -48,10 +50,14 @@ def _ending_in(graph: Graph, node: Node) -> tuple[str, ...]:
 
 
 def _read_apart(value: Value, nodes: tuple[str, ...]) -> bool:
-    """Integers in shared memory that several of these operations, and nothing else, read."""
-    readers = {(use.node, use.distance) for use in value.uses}
+    """Words that several of these operations, and nothing else, read."""
+    return _words(value) and all(use.node in nodes and not use.distance for use in value.uses)
+
+
+def _words(value: Value) -> bool:
+    """Integers in shared memory that several operations read."""
     words = value.tile.place == "shared" and value.tile.dtype in _WORDS
-    return words and len(readers) > 1 and all(node in nodes and not far for node, far in readers)
+    return words and len({(use.node, use.distance) for use in value.uses}) > 1
 
 
 def _of_loads(graph: Graph, node: Node) -> bool:
