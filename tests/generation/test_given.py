@@ -184,7 +184,7 @@ def test_one_group_that_computes_and_loads_comes_first_in_place_of_several(
 
     monkeypatch.setattr(retries, "_fewer_groups", fewer)
     options = replace(OPTIONS, schedules=(SCHEDULE,))
-    tried = [one.what for one in retries.retries(GEMM, options, gemm, 1.0, lambda *_: None, solved)]
+    tried = [one.what for one in retries.retries(GEMM, options, gemm, 1.0, lambda name, event: None, solved)]
     assert (retries.ALONE in tried) == (groups > 1)
     assert tried.count(retries.OTHERS) == 1
     assert groups == 1 or tried.index(retries.ALONE) < tried.index(retries.OTHERS)
