@@ -66,8 +66,6 @@ ONWARD = "wandering"
 """A number that a load alone needs is left to a loop around the loop."""
 UP_TO = "rationed"
 """What is stored in the loop depends on numbers from memory."""
-SEVERAL_MMAS = "query_gradient_16"
-"""Three MMAs; arithmetic touches the result of none but the first two."""
 MULTISTAGE = Options(multistage=True)
 
 
@@ -105,17 +103,6 @@ def test_a_slot_is_filled_again_right_behind_its_release(kernel: str) -> None:
         assert before.at.iteration.offset - load.at.iteration.offset == load.slots
 
 
-def test_the_last_of_several_mmas_is_in_flight_when_the_next_iteration_begins() -> None:
-    """Its slots are released behind that of the next iteration, before which the results of its others were
-    waited for."""
-    _, loop = _loop(changed(SEVERAL_MMAS, MULTISTAGE))
-    last = max(i for i, one in enumerate(loop.steady) if isinstance(one, MmaIssue))
-    filled = {one.channel for one in loop.steady if isinstance(one, ProducerLoad)}
-    behind = [one for one in loop.steady[last + 1 :] if isinstance(one, ConsumerRelease)]
-    assert {one.channel: one.at.iteration.offset for one in behind} == dict.fromkeys(filled, 1)
-    assert not any(isinstance(one, MmaWait) for one in loop.steady[last + 1 :])
-
-
 def test_what_is_converted_for_mmas_of_warps_is_released_behind_them() -> None:
     _, loop = _loop(changed(CONVERTED, MULTISTAGE))
     (release,) = [i for i, one in enumerate(loop.steady) if isinstance(one, ConsumerRelease)]
@@ -144,7 +131,7 @@ def test_all_of_it_is_held_where_a_warp_has_more_rows_than_an_instruction(
     "kernel",
     [
         *(COPIES, TMA, VECTORS, ROWS, ATTENTION, BETWEEN, *AHEAD, OVERTAKEN, THROUGH, CONVERTED, UP_TO),
-        *(KEPT, ONWARD, SEVERAL_MMAS),
+        *(KEPT, ONWARD),
     ],
 )
 def test_values_are_right_for_any_number_of_iterations(kernel: str) -> None:
@@ -209,7 +196,7 @@ def test_an_mma_whose_result_is_used_at_once_is_waited_for() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-@pytest.mark.parametrize("kernel", [ATTENTION, BETWEEN, KEPT, SEVERAL_MMAS])
+@pytest.mark.parametrize("kernel", [ATTENTION, BETWEEN, KEPT])
 def test_the_ptx_of_two_mmas_in_a_row_is_right(kernel: str) -> None:
     made, (_, scheduled) = changed(kernel, MULTISTAGE), loops(kernel)
     run = executed(made, scheduled, target("sm90").source(made), lambda what: None)

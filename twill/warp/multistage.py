@@ -24,7 +24,7 @@ from math import ceil
 
 from twill.ir.distribution import distribution
 from twill.ir.loop import Op, Scalar, Tensor, Value
-from twill.ir.operands import At, Iteration, OperandLocation, Read, Register, Write
+from twill.ir.operands import At, Iteration, Read, Register, Write
 from twill.ir.schedule import Group as Granted
 from twill.ir.statements import (
     Compute,
@@ -58,8 +58,6 @@ IN_FLIGHT = 2
 """Instructions whose operands a thread holds at a time (estimate)."""
 LEAST_SLOTS = 2
 """Slots of a channel of which one may stay taken while the next tile is read."""
-SPARE_SLOTS = 3
-"""Slots of a channel of which one may stay taken for most of the next iteration."""
 
 
 def merged(
@@ -251,8 +249,9 @@ def with_loads(draft: LoopDraft) -> LoopDraft:
         return draft
     first = tuple(one for channel in own.values() for one in _load(group, channel, At(Iteration("newest"))))
     sequence = on_its_own(group)
-    parts, made = _in_flight(group, sequence, own)
-    if parts is None:
+    parts = _behind_each_other(sequence, own)
+    made = group.kernel.target.legalization.waits(group.code, parts) if parts else ((), (), ())
+    if parts is None or _serialized(made[1]):
         straight = group.kernel.target.legalization.straight
         parts = replace(draft.parts, stages=1)
         made = ((), straight(group.code, _released_behind_mmas(group, sequence)), ())
@@ -265,21 +264,6 @@ def with_loads(draft: LoopDraft) -> LoopDraft:
     whole = _released_last(group.code, whole, own)
     statements = LoopStatements(filling(before), filling(whole), after, (), filled=first)
     return replace(draft, parts=parts, statements=statements)
-
-
-def _in_flight(
-    group: Group, sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan]
-) -> tuple[Parts | None, tuple[Statements, Statements, Statements]]:
-    """The loop whose last MMAs are in flight when the next iteration begins, and its statements; None where
-    they can not be, or where ptxas may serialize all MMAs for it."""
-    waits = group.kernel.target.legalization.waits
-    parts = _behind_each_other(sequence, own)
-    if parts and not _serialized((made := waits(group.code, parts))[1]):
-        return parts, made
-    parts = _released_later(sequence, own)
-    if parts and _left_alone((made := waits(group.code, parts))[1]):
-        return parts, made
-    return None, ((), (), ())
 
 
 def _behind_each_other(sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan]) -> Parts | None:
@@ -295,64 +279,6 @@ def _behind_each_other(sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan
     late, cut = tuple(map(_later, tail)), mmas[0] + 1
     rotated = (*sequence[:cut], *late, *sequence[cut : mmas[-1] + 1])
     return Parts(prologue(rotated, 2), rotated, epilogue(rotated, 2), 2)
-
-
-def _released_later(sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan]) -> Parts | None:
-    """The loop in which the slots that the last MMAs of an iteration read are released, and filled, in the
-    next iteration, so that nothing waits for these MMAs: behind its last ones, where there are slots to spare
-    (what is executed to fill them, and others then, takes no time while those run), or else where the result
-    of its first MMA is read. None where no slot is released behind an MMA, or a channel has a single one."""
-    issues = [i for i, step in enumerate(sequence) if isinstance(step.statement, MmaIssue)]
-    body, tail = (sequence[: issues[-1] + 1], sequence[issues[-1] + 1 :]) if issues else (sequence, ())
-    released = [step for step in tail if _released(step.statement) in own]
-    slots = min((own[_released(step.statement)].depth for step in released), default=0)
-    if slots < LEAST_SLOTS:
-        return None
-    rest, late = [step for step in tail if step not in released], map(_later, released)
-    if slots < SPARE_SLOTS:
-        cut = _first_reader(sequence, issues[0])
-        later = (*body[:cut], *late, *body[cut:], *rest)
-    else:
-        early = [step for step in body if _released(step.statement) in own]
-        later = (*(step for step in body if step not in early), *early, *rest, *late)
-    return Parts(prologue(later, 2), later, epilogue(later, 2), 2)
-
-
-def _first_reader(sequence: tuple[Step, ...], issue: int) -> int:
-    """Where the result of an MMA is read first, or the next iteration begins."""
-    mma = sequence[issue].statement
-    made = mma.accumulator if isinstance(mma, MmaIssue) else None
-    behind = enumerate(sequence[issue + 1 :], issue + 1)
-    return next((i for i, step in behind if made in _touched(step.statement)), len(sequence))
-
-
-def _touched(statement: Statement) -> frozenset[OperandLocation]:
-    """What arithmetic reads and writes."""
-    if not isinstance(statement, Compute):
-        return frozenset()
-    written = (write.register for write in statement.writes)
-    return frozenset({*(read.location for read in statement.reads), *written})
-
-
-def _left_alone(steady: Sequence[Statement]) -> bool:
-    """Whether MMAs are in flight across the back edge, and arithmetic touches the accumulators of these where
-    no MMA is in flight, if anywhere: ptxas may serialize all MMAs otherwise (C7514)."""
-    crossing = _in_flight_behind(steady, ())
-    accumulators = {one.accumulator for one in crossing}
-    return bool(crossing) and not any(
-        accumulators & _touched(one) and _in_flight_behind(steady[:i], crossing)
-        for i, one in enumerate(steady)
-    )
-
-
-def _in_flight_behind(statements: Sequence[Statement], flying: Sequence[MmaIssue]) -> tuple[MmaIssue, ...]:
-    """The MMAs that are in flight behind these statements, and those before them."""
-    for one in statements:
-        if isinstance(one, MmaIssue):
-            flying = (*flying, one)
-        elif isinstance(one, MmaWait):
-            flying = flying[max(0, len(flying) - one.pending) :]
-    return tuple(flying)
 
 
 def _released_behind_mmas(group: Group, sequence: tuple[Step, ...]) -> tuple[Step, ...]:
