@@ -73,8 +73,7 @@ def test_what_needs_more_than_there_are_is_refused_after_all_attempts() -> None:
     with pytest.raises(TwillError, match="need more registers together"):
         loop_nest.program(cases(KERNEL), given(tried, works=0))
     most, groups = tried[0]
-    assert tried[-6:-1] == [(most, 2), (MOST, groups), (most, 2), (most, 3), (most, 2)]
-    assert tried[-1] == tried[-2], "without ties, to say why"
+    assert tried[-5:] == [(most, 2), (MOST, groups), (most, 2), (most, 3), (most, 2)]
 
 
 def test_a_loop_in_which_no_group_computes_has_its_own_schedule() -> None:
