@@ -282,16 +282,14 @@ def test_the_branch_with_the_loop_is_timed() -> None:
     assert found.loops["branching/for.0"].interval > 0
 
 
-def test_a_loop_in_a_branch_that_is_not_taken_has_the_interval_of_its_schedule() -> None:
+def test_the_loops_in_both_parts_of_a_branch_are_simulated() -> None:
+    """None is faster than its schedule."""
     _, scheduled = loops("nested")
     found = predict(program("nested"), scheduled).loops
-    taken, other = (found[one.loop.path] for one in scheduled)
-    assert taken.busy
-    assert not other.busy
-    assert scheduled[1].solution
-    assert other.interval == round(
-        scheduled[1].solution.interval * scheduled[1].problem.resolution.cycles_per_unit
-    )
+    for one in scheduled:
+        assert found[one.loop.path].busy
+        cycles = one.solution.interval * one.problem.resolution.cycles_per_unit
+        assert found[one.loop.path].interval >= round(cycles)
 
 
 def test_groups_of_several_warpgroups_synchronize_as_one() -> None:
