@@ -395,7 +395,7 @@ CASES: Mapping[str, Sequence[Case]] = {
         pages.extended(pages.SHORT, pages.EARLIER, 128, 128, 128),
     ),
     "n_sg_block_mask": both(everyday.by_groups(4096), everyday.by_groups(1008, 1040, 1152)),
-    "n_sg_block_m16": both(everyday.by_groups(64, rows=16), everyday.by_groups(33, 1040, 1152, 16)),
+    "n_sg_block_m16": both(everyday.by_groups(64, rows=16), everyday.by_groups(48, 1040, 1152, 16)),
     "n_sg_int8_128": each(lambda shape: on(further.blocks_of_integers(*shape), tiles_of(shape, 128, 128))),
     "n_sg_lora_b_64": both(
         retiled.adapted((256,) * 8, 4096, 16, 64), retiled.adapted((100, 1, 37), 1040, 16, 64)
@@ -471,7 +471,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "n_gems_mm_256": each(lambda shape: everyday.product(shape, (128, 256)), SQUARE),
     "n_gems_mm_32": each(lambda shape: everyday.product(shape, (32, 64), "bf16", "bf16")),
     "n_gems_bmm_64": both(
-        on(everyday.batched(16, (1024, 1024, 1000)), 16, 16, 16),
+        on(everyday.batched(16, (1024, 1024, 1024)), 16, 16, 16),
         on(everyday.batched(3, (384, 384, 208)), 6, 6, 3),
     ),
     "n_gems_addmm_128": each(lambda shape: everyday.added(shape, 128, 256)),
