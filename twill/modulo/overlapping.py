@@ -85,21 +85,7 @@ def rising(
     """Schedules at intervals from `low` up to below `high`, which rise by a `part`: those of `at` at the
     first, and those in which the operations of a group begin about in an order, which keeps few values live;
     until `placed` operations are."""
-    count = len(problem.operations)
-    if count > LARGEST:
-        return
-    fewest, ways, left, interval = _fewest_first(problem, low), list(_ways(problem)), placed, low
-    while interval < min(high, REACH * low + 1) and left > 0:
-        if interval == low or count <= SMALL:
-            yield from at(problem, interval, in_flight)
-        for labels, way in product(fewest, ways if _possible(problem, interval) else ()):
-            if late() or left <= 0:
-                return
-            left -= count
-            placing = _about_in_order(problem, interval, labels, way)
-            if placing is not None:
-                yield from _within(problem, placing, labels, in_flight)
-        interval += max(1, interval // part)
+    return _rising(problem, low, high, in_flight, late, part, placed, within=False)
 
 
 def within_registers(
@@ -114,16 +100,34 @@ def within_registers(
     """Schedules at intervals from `low` up to below `high`, which rise by a `part`: the operations of a group
     start about in an order, and none before its group has registers for what it makes; until `placed`
     operations are."""
+    return _rising(problem, low, high, in_flight, late, part, placed, within=True)
+
+
+def _rising(
+    problem: Problem,
+    low: Time,
+    high: Time,
+    in_flight: int,
+    late: Late,
+    part: int,
+    placed: int,
+    *,
+    within: bool,
+) -> Iterator[Solution]:
+    """`within_registers`, or `rising`."""
     count = len(problem.operations)
-    if count > LARGEST or low >= high:
+    if count > LARGEST or (within and low >= high):
         return
-    fewest, ways, left, interval = _fewest_first(problem, low), list(_lean_ways(problem)), placed, low
+    ways = list(_lean_ways(problem) if within else _ways(problem))
+    fewest, left, interval = _fewest_first(problem, low), placed, low
     while interval < min(high, REACH * low + 1) and left > 0:
+        if not within and (interval == low or count <= SMALL):
+            yield from at(problem, interval, in_flight)
         for labels, way in product(fewest, ways if _possible(problem, interval) else ()):
             if late() or left <= 0:
                 return
             left -= count
-            held = held_registers.empty(problem, interval, labels)
+            held = held_registers.empty(problem, interval, labels) if within else None
             placing = _about_in_order(problem, interval, labels, way, held)
             if placing is not None:
                 yield from _within(problem, placing, labels, in_flight)
