@@ -26,6 +26,20 @@ __global__ void __maxnreg__(64) k(float *out) {
 """
 
 
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that are compiled."""
+    ran = list[str]()
+    compile_to = tries.compile_to
+
+    def counted(made: Path, folder: Path, flags: tuple[str, ...], code: str = "kernel.cu") -> None:
+        ran.append(code)
+        compile_to(made, folder, flags, code=code)
+
+    monkeypatch.setattr(tries, "compile_to", counted)
+    return ran
+
+
 def test_grants_are_told_apart_by_what_is_equal() -> None:
     text, grants = tries.without_registers(CUDA)
     assert grants == (("dec", "40"), ("inc", "88"))
@@ -43,15 +57,7 @@ def test_grants_are_replaced_in_ptx() -> None:
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-def test_the_compiler_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = list[str]()
-    compile_to = tries.compile_to
-
-    def counted(made: Path, folder: Path, flags: tuple[str, ...], code: str = "kernel.cu") -> None:
-        ran.append(code)
-        compile_to(made, folder, flags, code=code)
-
-    monkeypatch.setattr(tries, "compile_to", counted)
+def test_the_compiler_runs_once(tmp_path: Path, ran: list[str]) -> None:
     (tmp_path / "kernel.json").write_text(write(MANIFEST))
     logs = list[str]()
     for low, high in ((40, 88), (56, 72), (40, 88)):
@@ -70,15 +76,7 @@ def test_the_compiler_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-def test_what_a_build_compiled_is_not_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = list[str]()
-    compile_to = tries.compile_to
-
-    def counted(made: Path, folder: Path, flags: tuple[str, ...], code: str = "kernel.cu") -> None:
-        ran.append(code)
-        compile_to(made, folder, flags, code=code)
-
-    monkeypatch.setattr(tries, "compile_to", counted)
+def test_what_a_build_compiled_is_not_compiled_again(tmp_path: Path, ran: list[str]) -> None:
     kept, text = tmp_path / "kept", CUDA.replace("<64>", "<72>")
     kept.mkdir()
     (tmp_path / "kernel.json").write_text(write(MANIFEST))

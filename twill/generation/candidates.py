@@ -271,8 +271,11 @@ def _alternating(walking: Generated, session: Session) -> Generated:
     from twill.generation.choices.persistence import alternating_faster
 
     several = walking.program, walking.loops
-    dividing = sum(not group.only_moves for group in walking.program.groups) > 1
-    if not dividing or walking.inputs.groups is not None or not alternating_faster(several):
+    if (
+        not walking.program.several_compute
+        or walking.inputs.groups is not None
+        or not alternating_faster(several)
+    ):
         return walking
     other = _alternative(replace(walking.inputs, groups=FEWEST), session)
     return other if other and alternating_faster(several, (other.program, other.loops)) else walking

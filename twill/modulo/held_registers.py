@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twill.ir.problem import Problem, Time, Value
+from twill.modulo.constructive import NEVER
 from twill.modulo.simplest import Labels
-
-NEVER = 1 << 60
 
 
 @dataclass(slots=True)

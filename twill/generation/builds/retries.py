@@ -119,7 +119,7 @@ def _loads_apart(made: Generated) -> bool:
     computing = [group for group in made.program.groups if not group.only_moves]
     apart = len(computing) == 1 and len(made.program.groups) > 1
     several = made.program.resident_blocks > 1
-    return apart and several and target(made.loops[0].machine.arch).completion == "commit group"
+    return apart and several and _may_load(made)
 
 
 def starved(made: Generated) -> bool:
@@ -221,7 +221,7 @@ def retries(
     if made.several:
         several = partial(_with_source, made.several, made.program.warnings)
         yield Retry(SEVERAL, SEVERAL, several, SLOWER * before, searches=False, counted=LATE_BY_PASSING)
-    apart = apart_open(inputs, options)
+    apart = _apart_open(inputs, options)
     together = _together(inputs, made, making, SLOWER * before) if apart else None
     if together and not together.searches:
         yield together
@@ -282,7 +282,7 @@ def _replacing(
     wanted = free(options, inputs, kept)
     made = replace(made, searched=(*made.searched, *proven(kept)))
     making = _maker(wanted, made.searched, on_progress, solve)
-    first = [*_alone(inputs, made, making, SLOWER * before)] if apart_open(inputs, wanted) else []
+    first = [*_alone(inputs, made, making, SLOWER * before)] if _apart_open(inputs, wanted) else []
     first.append(Retry(OTHERS, "scheduled anew", making(inputs), SLOWER * before))
     others = retries(inputs, wanted, made, before, on_progress, solve, far_too_much)
     for one in (*first, *(other for other in others if other.what != ALONE)):
@@ -333,7 +333,7 @@ def _coarser(
     counted = ACROSS_WARPS if shared and _computes_rows(made) else 1.0
     yield from () if few else blocks
     yield from groups if shared else ()
-    apart = apart and loads_by_groups(made)
+    apart = apart and _may_load(made)
     alone = [*_alone(inputs, made, making, slowest)] if apart else []
     yield from alone if counted > 1 else ()
     if inputs.warps is None and made.subtile == 1 and made.program.module.num_warps < MORE_WARPS:
@@ -351,19 +351,19 @@ def _coarser(
     yield from () if shared else groups
 
 
-def apart_open(inputs: Inputs, options: GenerateOptions) -> bool:
+def _apart_open(inputs: Inputs, options: GenerateOptions) -> bool:
     """Whether it is open which groups load, and how many there are."""
     return options.lowering.multistage is None and inputs.groups is None
 
 
-def loads_by_groups(made: Generated) -> bool:
+def _may_load(made: Generated) -> bool:
     """Whether a group that computes may load too, on this machine."""
     return target(made.loops[0].machine.arch).completion == "commit group"
 
 
 def _alone(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Iterator[Retry]:
     """With one group that computes and loads in place of several that compute."""
-    if loads_by_groups(made) and any(_fewer_groups(inputs, made)):
+    if _may_load(made) and any(_fewer_groups(inputs, made)):
         together = making(replace(made.inputs, groups=LEAST_GROUPS), multistage=True)
         yield Retry(ALONE, ALONE, together, slowest)
 

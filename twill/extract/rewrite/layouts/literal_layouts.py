@@ -148,7 +148,7 @@ def _is_mma(op: Op) -> bool:
 def _of_iterations(inside: Sequence[Op]) -> Sequence[Op]:
     """What a loop executes in its iterations, with MMAs of its own: the operations in it, but for those of
     loops in it; none where only these have MMAs."""
-    nested = {one.index for op in inside if role(op) in ("for", "while") for one in op.inner()}
+    nested = _repeated(inside)
     own = [op for op in inside if op.index not in nested]
     return own if any(map(_is_mma, own)) else ()
 
@@ -158,7 +158,7 @@ def _added_in_rows(ops: Sequence[Op]) -> frozenset[Encoding | None]:
     accumulator, and compute nothing: these pass through shared memory anyway. (On an H200, SGLang's LoRA
     expansion, which adds to its output: 0.033 to 0.023 ms in tiles of 16 x 64; 0.049 to 0.036 of segments.
     With a product and a sum in that layout, fla's chunk_dplr_bwd_o_kernel 0.199 to 0.213 ms.)"""
-    repeated = {inner.index for op in ops if role(op) in ("for", "while") for inner in op.inner()}
+    repeated = _repeated(ops)
     makers, found = makers_of(ops), set[Encoding | None]()
     changes = (op for op in ops if role(op) == "layout" and op.index not in repeated)
     for change in changes:
@@ -168,6 +168,11 @@ def _added_in_rows(ops: Sequence[Op]) -> frozenset[Encoding | None]:
             found |= {source.encoding} if loaded else set()
     computed = (value for op in ops if is_elementwise(op) for value in op.results if is_float(value))
     return frozenset(found) - set(map(_root, computed))
+
+
+def _repeated(ops: Sequence[Op]) -> frozenset[int]:
+    """The operations, by index, in loops among these."""
+    return frozenset(one.index for op in ops if role(op) in ("for", "while") for one in op.inner())
 
 
 def _repeats(makers: Makers, op: Op) -> bool:
@@ -222,7 +227,7 @@ def _loaded_down_columns(module: Module, buffered: Set[int]) -> Iterator[Encodin
     chunk_kda_bwd_kernel_dAv: 0.126 to 0.081 ms.)"""
     for function in (one for one in module.functions if valid(module, one)):
         analysis, ops = AxisAnalysis(function), [*function.walk()]
-        inner = {one.index for op in ops if role(op) in ("for", "while") for one in op.inner()}
+        inner = _repeated(ops)
         loads = [op for op in ops if role(op) == "pointer_load" and op.result.id not in buffered]
         computed = {_root(op.result) for op in loads if op.index in inner}
         outside = (op for op in loads if op.index not in inner and _root(op.result) not in computed)
