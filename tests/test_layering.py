@@ -45,7 +45,7 @@ FORBIDDEN = {
 }
 """What a package has no reason to know, though it is in a lower layer."""
 GENERATION = (
-    ("alike", "generated", "hand_offs", "part_of_sm", "persistence", "refusals"),
+    ("alike", "coded", "generated", "hand_offs", "part_of_sm", "persistence", "refusals"),
     ("kept_remedies", "subtiles", "update_groups"),
     ("given", "loop_nest"),
     ("going_together", "stated"),

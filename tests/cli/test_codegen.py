@@ -21,14 +21,13 @@ from twill.launch.manifest import read
 from twill.warp.lower import PASSES
 
 GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm.for.0.json"
+KEPT = ("--schedule", SCHEDULE, "--keep-schedules")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("gemm")
-    assert (
-        run(["codegen", GEMM, "--arch", "sm90", "--schedule", SCHEDULE, "--no-build", "--out", str(out)]) == 0
-    )
+    assert run(["codegen", GEMM, "--arch", "sm90", *KEPT, "--no-build", "--out", str(out)]) == 0
     return out
 
 
@@ -49,7 +48,8 @@ def test_a_kernel_is_written_from_a_schedule_at_hand(folder: Path) -> None:
 
 
 def test_what_was_written_can_be_used_again(folder: Path, tmp_path: Path) -> None:
-    again = ["--schedule", str(folder / "gemm.for.0.schedule.json"), "--no-build", "--out", str(tmp_path)]
+    written = str(folder / "gemm.for.0.schedule.json")
+    again = ["--schedule", written, "--keep-schedules", "--no-build", "--out", str(tmp_path)]
     assert run(["codegen", str(folder / "kernel.ttgir"), "--arch", "sm90", *again]) == 0
     first, second = ((place / "kernel.cu").read_text().split("#include")[1:] for place in (folder, tmp_path))
     assert "".join(second).replace(f"{folder}/kernel.ttgir", GEMM) == "".join(first)
@@ -174,7 +174,7 @@ def test_a_wrapped_kernel_is_refused() -> None:
 
 def test_the_program_after_each_pass_is_written(tmp_path: Path) -> None:
     dump = tmp_path / "passes"
-    options = ["--schedule", SCHEDULE, "--no-build", "--no-check", "--out", str(tmp_path / "build")]
+    options = [*KEPT, "--no-build", "--no-check", "--out", str(tmp_path / "build")]
     assert run(["codegen", GEMM, "--arch", "sm90", *options, "--dump", str(dump)]) == 0
     names = [path.name for path in sorted(dump.glob("*.txt"))]
     assert [name.split("-", 1)[1].removesuffix(".txt") for name in names] == [one.name for one in PASSES]

@@ -12,13 +12,12 @@ from tests.generation.test_generate import BANDS, GEMM, OPTIONS, SPILLED
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule, write_schedule
 from twill.generation import loop_nest
-from twill.generation.builds import best_retry, retries, spills
+from twill.generation.builds import retries, spills
 from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.choices import multistage
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.scheduled import Schedules, scheduled
-from twill.generation.searches import solved
 from twill.inputs import Case, Inputs, cases
 from twill.ir.loop import Module
 from twill.ir.program import Program
@@ -54,8 +53,30 @@ def test_a_schedule_that_can_not_be_generated_is_replaced(
     assert f"// {made.replaced}" in made.cuda
     assert made.replaced == (
         "given schedules are replaced (--keep-schedules keeps them): 1024 cycles an iteration instead of"
-        " 1032: the channels need too much"
+        " 1032: the group that computes loads too: otherwise the channels need too much"
     )
+
+
+def test_a_kernel_has_the_form_that_is_predicted_to_be_faster_with_a_given_schedule() -> None:
+    """The schedule is what the search for the loop finds; with `keep_schedules` it decides the form."""
+    open_form = replace(GEMM, persistent=None)
+    options = replace(OPTIONS, schedules=(SCHEDULE,))
+    made, kept = (generate(open_form, replace(options, keep_schedules=keeps)) for keeps in (False, True))
+    assert (made.form, kept.form) == ("made persistent", "")
+    ((_, one),), ((_, other),) = made.results.items(), kept.results.items()
+    assert one.solution == other.solution == read_schedule(load(SCHEDULE), "").result.solution
+    assert not made.replaced
+
+
+def test_a_schedule_of_another_problem_is_kept(tmp_path: Path) -> None:
+    """A search for the loop would not find it."""
+    path = tmp_path / "schedule.json"
+    limited = replace(GEMM, registers=200)
+    path.write_text(write_schedule(solve(cases(limited)[0].problem, Options(time_limit=20, explain=False))))
+    open_form = replace(GEMM, persistent=None)
+    made = generate(open_form, replace(OPTIONS, schedules=(str(path),)))
+    assert not made.form
+    assert made.loops[0].problem.limits.registers_per_thread == 200
 
 
 def test_what_is_wrong_with_any_schedule_is_said_of_the_given_one() -> None:
@@ -70,41 +91,6 @@ def gemm() -> Generated:
     assert not made.replaced, "it can be generated"
     launch = replace(made.program.launch, blocks=4)
     return replace(made, program=replace(made.program, launch=launch))
-
-
-@pytest.mark.parametrize("keeps", [False, True])
-def test_a_schedule_with_which_all_kernels_spill_is_replaced(
-    monkeypatch: pytest.MonkeyPatch, gemm: Generated, keeps: bool
-) -> None:
-    """What keeps it is tried first. The loop of another form, such as a persistent one, has another name."""
-    tried = list[tuple[tuple[str, ...], int | None]]()
-    ((name, result),) = gemm.results.items()
-    assert result.solution
-    longer = replace(result, solution=replace(result.solution, interval=result.solution.interval + 8))
-
-    def again(inputs: Inputs, options: GenerateOptions, *_: object) -> Generated:
-        tried.append((options.schedules, inputs.warps))
-        return gemm if options.schedules else replace(gemm, results={f"{name}.for.0": longer})
-
-    def said(made: Generated) -> Sequence[str]:
-        return () if tried and tried[-1] == ((), None) else SPILLED
-
-    monkeypatch.setattr(retries, "generate", again)
-    monkeypatch.setattr(spills, "_warnings", said)
-    options = replace(OPTIONS, schedules=(SCHEDULE,), keep_schedules=keeps)
-    other = without_warnings(GEMM, options, gemm, SPILLED)
-    assert [schedules for schedules, _ in tried[:2]] == [(SCHEDULE,)] * 2
-    if keeps:
-        assert other is None
-        assert {schedules for schedules, _ in tried} == {(SCHEDULE,)}
-        return
-    assert other
-    assert tried[-1] == ((), None)
-    assert other.replaced.endswith(
-        "1032 cycles an iteration instead of 1024: otherwise 260 bytes of registers are spilled, of 240"
-        " registers per thread"
-    )
-    assert other.replaced in other.program.notes
 
 
 def test_a_schedule_stays_where_a_slower_kernel_with_it_does_not_spill(
@@ -171,54 +157,3 @@ def test_tiles_may_take_more_registers_than_a_thread_has_in_a_schedule(tmp_path:
     limited = in_more_room(replace(plain, registers=200))
     assert limited.form.spills == 1
     assert limited.together[0].solution is None, "a limit that the user gives is a question"
-
-
-@pytest.mark.parametrize("groups", [1, 2])
-def test_one_group_that_computes_and_loads_comes_first_in_place_of_several(
-    monkeypatch: pytest.MonkeyPatch, gemm: Generated, groups: int
-) -> None:
-    """One search for each loop, where other schedules are searched in all forms; not made twice."""
-
-    def fewer(*_: object) -> tuple[int, ...]:
-        return (2,) if groups > 1 else ()
-
-    monkeypatch.setattr(retries, "_fewer_groups", fewer)
-    options = replace(OPTIONS, schedules=(SCHEDULE,))
-    tried = [one.what for one in retries.retries(GEMM, options, gemm, 1.0, lambda name, event: None, solved)]
-    assert (retries.ALONE in tried) == (groups > 1)
-    assert tried.count(retries.OTHERS) == 1
-    assert groups == 1 or tried.index(retries.ALONE) < tried.index(retries.OTHERS)
-    assert tried.count(retries.ALONE) <= 1
-
-
-@pytest.mark.parametrize(
-    ("said", "groups", "briefly", "others"),
-    [
-        (64, 2, True, False),
-        (63, 2, True, True),
-        (64, 1, True, True),
-        (0, 2, True, True),
-        (64, 2, False, True),
-    ],
-)
-def test_several_groups_that_spill_more_have_no_other_registers(
-    monkeypatch: pytest.MonkeyPatch, gemm: Generated, said: int, groups: int, briefly: bool, others: bool
-) -> None:
-    first = spills.Compiled(gemm, ("63 bytes of registers are spilled, of 248",))
-    program = replace(gemm.program, groups=gemm.program.groups[:groups])
-    other = replace(gemm, program=program)
-    spilled = (f"{said} bytes of registers are spilled, of 248",) if said else ()
-    least = list[spills.Compiled]()
-
-    def built(made: Generated, *_: object) -> spills.Compiled:
-        return spills.Compiled(made, spilled)
-
-    def as_built(found: spills.Compiled) -> spills.Compiled:
-        least.append(found)
-        return found
-
-    monkeypatch.setattr(best_retry, "compiled", built)
-    monkeypatch.setattr(best_retry, "least_spilled", as_built)
-    retry = retries.Retry("", "", lambda slowest: other, briefly=briefly)
-    assert best_retry.tried(retry, inf, None, first)
-    assert bool(least) == others

@@ -31,6 +31,7 @@ from twill.simulate.compare import TOLERANCE, Compared, collide, of_order, wrong
 from twill.simulate.divisors import without_zeros
 
 GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm.for.0.json"
+KEPT = ("--schedule", SCHEDULE, "--keep-schedules")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_values_that_are_wrong_are_found() -> None:
 
 
 def test_the_kernel_says_what_was_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["codegen", GEMM, "--schedule", SCHEDULE, "--no-build", "--out"]
+    command = ["codegen", GEMM, *KEPT, "--no-build", "--out"]
     assert run([*command, str(tmp_path / "a")]) == 0
     checked = read((tmp_path / "a" / "kernel.json").read_text(), "kernel.json").checked
     assert checked
@@ -141,7 +142,7 @@ def test_a_kernel_that_computes_wrong_values_is_not_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("twill.warp.steady_state._accumulate", lambda *_: "never")  # pyright: ignore
-    command = ["codegen", GEMM, "--schedule", SCHEDULE, "--no-build", "--out", str(tmp_path)]
+    command = ["codegen", GEMM, *KEPT, "--no-build", "--out", str(tmp_path)]
     assert run(command) == 2
     assert "--no-check" in (said := capsys.readouterr().err) or "before it is assigned" in said
     assert not list(tmp_path.iterdir())

@@ -17,10 +17,11 @@ from twill.generation.choices.persistence import SHORT
 from twill.generation.choices.shared_sm import PASSES, divided_in_vain
 from twill.generation.choices.subtiles import COUNT, GAIN, MORE_WARPS, SPILLS, better, divided, note
 from twill.generation.choices.subtiles import searched as of_both_forms
+from twill.generation.coded import for_code
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, warned
-from twill.generation.known.given import given, matching
+from twill.generation.known.given import given, matching, replacing
 from twill.generation.loop_nest import FEWEST, NoScheduleError
-from twill.generation.one_form import for_code, lowered
+from twill.generation.one_form import lowered
 from twill.generation.refusals import refusals
 from twill.generation.searches import Session, Solve, answered_before, remembered, search_options, solved
 from twill.inputs import Case, Inputs, cases
@@ -62,12 +63,15 @@ def candidates(
     an operation that cannot be lowered. A form that is generated wrong is left out, with a warning in the
     others.
     """
-    session = Session(options, on_progress, solve, given(options.schedules), list(searched), slowest)
+    known = [*options.answers, *searched]
+    session = Session(options, on_progress, solve, given(options.schedules), known, slowest)
     if session.kept:
         inputs = matching(inputs, session.kept)
     written = _as_written(replace(inputs, persistent=bool(inputs.persistent)), session)
     forms = (*_persistent_if_faster(inputs, session, written[0]), *written)
     forms = tuple(replace(one, searched=tuple(session.searched)) for one in forms)
+    if options.answers:
+        forms = tuple(replacing(one, options.answers, options.refused) for one in forms)
     if wrong := dict.fromkeys(session.left_out):
         forms = tuple(warned(one, *wrong) for one in forms)
     return forms
@@ -108,7 +112,7 @@ def _sub_tiles_alone(inputs: Inputs, session: Session) -> tuple[Generated, ...]:
 
         return answered_before(case.problem, session, search.max_in_flight) or remembered(fresh, session)
 
-    stated = for_code(inputs, session)
+    stated = for_code(inputs, session.options.lowering)
     try:
         whole = cases(replace(stated, subtile=1))
         if all(map(_short, whole)):
@@ -170,7 +174,7 @@ def _joined(inputs: Inputs, session: Session, whole: Generated) -> tuple[Generat
 def _least_of_sm(inputs: Inputs, session: Session) -> float:
     """Machine cycles of an SM for an iteration of each loop at least; 0 where they can not be stated."""
     try:
-        return least_of_sm(cases(for_code(inputs, session)))
+        return least_of_sm(cases(for_code(inputs, session.options.lowering)))
     except TwillError:
         return 0.0
 

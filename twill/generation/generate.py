@@ -16,7 +16,7 @@ from time import monotonic
 from twill.diagnostics import DefectError, TwillError
 from twill.generation.candidates import candidates
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, warned
-from twill.generation.known.given import GivenScheduleError, free, given, proven, replacing
+from twill.generation.known.given import first_made
 from twill.generation.searches import Solve, solved
 from twill.inputs import Inputs
 from twill.ir.checked import Checked
@@ -47,9 +47,23 @@ def generate(
     wrong, too.
     """
     options = options or GenerateOptions()
-    if options.schedules and not options.keep_schedules:
-        made = partial(generate, inputs, on_progress=on_progress, check=check, solve=solve, slowest=slowest)
-        return _as_given_or_searched(made, inputs, options, searched)
+    return first_made(
+        options,
+        inputs,
+        lambda way: _generated(inputs, way, on_progress, searched, check, solve, slowest),
+    )
+
+
+def _generated(
+    inputs: Inputs,
+    options: GenerateOptions,
+    on_progress: ProgressCallback,
+    searched: Sequence[Result],
+    check: Check | None,
+    solve: Solve,
+    slowest: float,
+) -> Generated:
+    """The kernel, with schedules that are kept if any are given."""
     try:
         forms = candidates(inputs, options, on_progress, searched, solve, slowest)
     except DefectError as wrong:
@@ -58,25 +72,6 @@ def generate(
         return right(forms, options, on_progress, check)
     except TwillError as wrong:
         return _without_overlap(inputs, options, on_progress, wrong, check, solve)
-
-
-def _as_given_or_searched(
-    made: Callable[..., Generated], inputs: Inputs, options: GenerateOptions, searched: Sequence[Result]
-) -> Generated:
-    """The kernel with the given schedules, or, where there is none, with others."""
-    try:
-        return made(options=replace(options, keep_schedules=True), searched=searched)
-    except GivenScheduleError:
-        raise
-    except TwillError as refused:
-        wrong = refused
-    kept = given(options.schedules)
-    try:
-        other = made(options=free(options, inputs, kept), searched=(*searched, *proven(kept)))
-    except TwillError:
-        raise wrong from None
-    why = f"{wrong.message}; please report this" if isinstance(wrong, DefectError) else wrong.message
-    return replacing(other, kept, why)
 
 
 def _without_overlap(

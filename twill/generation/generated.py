@@ -28,8 +28,13 @@ class GenerateOptions:
     schedules: tuple[str, ...] = ()
     """Schedule files (`twill.schedule/1`) to use instead of a search."""
     keep_schedules: bool = False
-    """Given schedules stay also where ptxas spills with them in every way that keeps them, or no kernel can
-    be generated; otherwise such schedules are replaced, with a note."""
+    """Given schedules stay also where another form of the kernel is predicted to be faster, ptxas spills with
+    them in every way that keeps them, or no kernel can be generated; otherwise such schedules are replaced,
+    with a note."""
+    answers: tuple[Result, ...] = ()
+    """What searches for loops with these problems find: schedules that were given (`known.given.ways`)."""
+    refused: str = ""
+    """Why no kernel has been made with these; empty if that was not tried."""
     lowering: Lowering = field(default_factory=Lowering)
     check: bool = True
     """Check the kernel once before it is handed over (`twill.simulate.check`)."""

@@ -8,7 +8,6 @@ the session keeps why.
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from twill.diagnostics import DefectError
 from twill.generation.attempt import Attempt
@@ -17,6 +16,7 @@ from twill.generation.choices.early_mmas import early_mmas
 from twill.generation.choices.independent import independent
 from twill.generation.choices.multistage import multistage
 from twill.generation.choices.stated import Stated
+from twill.generation.coded import for_code
 from twill.generation.generated import Generated, source
 from twill.generation.known.given import fitting, refuse_foreign
 from twill.generation.searches import Session, answered, answered_before, search_options
@@ -26,20 +26,18 @@ from twill.ir.schedule import Result
 from twill.warp.plan import Draft
 from twill.warp.plan import Options as Lowering
 
-if TYPE_CHECKING:
-    from twill.extract.frontend.persistent import Order
-
 SCHEDULED = "another schedule"
 LOADING, STORING = "the form whose computing group loads", "the form whose warpgroups store by themselves"
 """What is left out where it is wrong, in words."""
 
-ORDERS: Mapping[bool | None, "Order"] = {True: "claimed", False: "mirrored"}
-"""Of the programs of a persistent kernel, where the user says whether thread blocks claim them."""
-
 
 def lowered(inputs: Inputs, session: Session) -> Generated:
     """One form, with the implementations of operations that are predicted to be fastest."""
-    lowering, coded, loaded = session.options.lowering, for_code(inputs, session), list[Attempt]()
+    lowering, coded, loaded = (
+        session.options.lowering,
+        for_code(inputs, session.options.lowering),
+        list[Attempt](),
+    )
     stated = Stated(coded, cases(coded))
     refuse_foreign(session.kept, [case.problem.name for case in stated.loops])
     if lowering.multistage:
@@ -99,22 +97,6 @@ def _unless_wrong(
 def _generated(inputs: Inputs, one: Attempt, cuda: str) -> Generated:
     return Generated(
         inputs, one.program, one.loops, one.results, cuda, one.dumps, one.cases, intervals=one.intervals
-    )
-
-
-def for_code(inputs: Inputs, session: Session) -> Inputs:
-    """The inputs whose loops are scheduled for generated code."""
-    from twill.targets import EXACT_LAYOUTS
-
-    lowering = session.options.lowering
-    together = lowering.pairs or lowering.cluster > 1
-    order = "neighbours" if together else ORDERS.get(lowering.dynamic, inputs.order)
-    return replace(
-        inputs,
-        order=order,
-        pairs=lowering.pairs,
-        own_descriptors=True,
-        exact_layouts=EXACT_LAYOUTS,
     )
 
 

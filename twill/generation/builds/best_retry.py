@@ -10,7 +10,6 @@ from math import inf
 from twill.diagnostics import TwillError
 from twill.engine.clock import own_clock
 from twill.generation.builds.retries import (
-    LONGEST,
     Retry,
 )
 from twill.generation.builds.spills import (
@@ -50,21 +49,17 @@ def best_retry(
     """The first kernel without warnings that takes about as many simulated cycles as `first`, which has them;
     otherwise the fastest that is found in FOUND, or else RETRIES, times so many seconds. What needs no
     search is tried in any case. If all have warnings, that which spills least of those as fast as `first`, if
-    that is at most half (LESS), or of all if `first` is not built. Given schedules are not replaced where a
-    kernel with them has no warnings; other ones are searched for as long as for one loop. Only what may be
+    that is at most half (LESS), or of all if `first` is not built. Only what may be
     taken is checked."""
     clock, before, found = own_clock(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
-    began, spilling, sources = clock.mark(), list[Compiled](), set[str]()
+    began, spilling = clock.mark(), list[Compiled]()
     for retry in retries:
-        if retry.replaces and any(not (built.said or built.made.replaced) for _, built in found):
-            break
         limit = seconds * (FOUND if found else RETRIES)
-        limit = min(limit, FOUND * LONGEST) if retry.replaces else limit
         if retry.searches and clock.left(limit, began) <= 0:
             continue
         report(retry.what)
         clock.count(BUILT)
-        built = tried(retry, min((pace for pace, _ in found), default=inf), sources, first)
+        built = tried(retry, min((pace for pace, _ in found), default=inf))
         if built is None:
             continue
         built = roomy(built)
@@ -92,30 +87,13 @@ def _far_less(built: Compiled, first: Compiled) -> bool:
     return fewer and others <= others_of_first and LESS * spilled <= spilled_by_first
 
 
-def tried(
-    retry: Retry, fastest: float, sources: set[str] | None = None, instead_of: Compiled | None = None
-) -> Compiled | None:
-    """The kernel in the way that ptxas spills least; None where that is not possible, it is not faster, or
-    without given schedules its source is one of those tried before, to which it is added. What is tried
-    briefly has no other registers where several groups spill more than the kernel `instead_of` which they
-    are: they hardly spill less than half of it then. (fla's parallel linear attention: 188 bytes for 12, and
-    seven runs of nvcc.)"""
-    before = set[str]() if sources is None else sources
+def tried(retry: Retry, fastest: float) -> Compiled | None:
+    """The kernel in the way that ptxas spills least; None where that is not possible, or it is not faster."""
     try:
         other = retry.make(min(retry.slowest, fastest))
         pace = pace_of_sm(other)
-        again = retry.replaces and other.cuda in before
-        if pace > retry.slowest or pace >= fastest or again:
+        if pace > retry.slowest or pace >= fastest:
             return None
-        before.add(other.cuda)
-        built = compiled(other, (retry.why,), retry.what)
-        brief = retry.briefly and instead_of is not None and _hopeless(built, instead_of)
-        return built if brief else least_spilled(built)
+        return least_spilled(compiled(other, (retry.why,), retry.what))
     except TwillError:
         return None
-
-
-def _hopeless(built: Compiled, first: Compiled) -> bool:
-    """Whether several groups spill more than a kernel that spills, and ptxas builds that."""
-    worse = severity(built.said) > severity(first.said)
-    return worse and len(built.made.program.groups) > 1 and not unbuilt(first.said)

@@ -24,6 +24,7 @@ from twill.generation.builds.spills import (
 from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.generate import files, generate, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted
+from twill.generation.known.given import first_made
 from twill.generation.known.kept_remedies import load, place
 from twill.generation.known.kept_searches import kept
 from twill.generation.searches import Solve, solved
@@ -115,6 +116,19 @@ def with_library(
     is kept on disk where there is `remember`, entered while another process finds that out for a kernel
     alike. Raises TwillError where there is no kernel that is right, or nvcc fails; the source is in the
     folder then."""
+    make = partial(_with_library, inputs, on_progress, folder, home, solve, remember)
+    return first_made(options, inputs, make)
+
+
+def _with_library(
+    inputs: Inputs,
+    on_progress: ProgressCallback,
+    folder: Path,
+    home: Path | None,
+    solve: Solve,
+    remember: Aside | None,
+    options: GenerateOptions,
+) -> tuple[Generated, bool]:
     check = partial(check_beside_build, folder=folder, on_progress=on_progress, home=home)
     made = generate(inputs, options, on_progress, check=check, solve=solve)
     said = warnings(made, folder, home)

@@ -1,6 +1,7 @@
 """The kernels that are tried where ptxas spills registers or serializes MMAs, in their order: with sub-tiles,
 loads by the group that computes, more warps, fewer thread blocks on an SM, fewer warp groups or registers, or
-in another form. Of given schedules, what keeps them comes first, then all that there is without them.
+in another form. Given schedules
+are kept.
 
 `retries` takes the kernel with the warnings and gives a `Retry` for each.
 """
@@ -26,7 +27,6 @@ from twill.generation.generated import (
     source,
     warned,
 )
-from twill.generation.known.given import free, given, proven, replacing
 from twill.generation.searches import Solve
 from twill.inputs import Inputs
 from twill.ir.loop import Tensor
@@ -48,7 +48,6 @@ FEWER_BLOCKS = 2
 """How many numbers of thread blocks on an SM are tried."""
 LEAST_GROUPS = 2
 """Warp groups that are tried at least: one that loads, one that computes."""
-OTHERS = "other schedules than given"
 TOGETHER = "the group that computes loads too"
 LATE = "tiles that only code behind a loop reads are loaded behind it"
 """Why a kernel is as it is, in its notes."""
@@ -95,11 +94,6 @@ class Retry:
     """How many times as long as the kernel with warnings it may take for no other one to be tried."""
     searches: bool = True
     """Its loops may have to be scheduled first."""
-    replaces: bool = False
-    """It may have other schedules than those that are given."""
-    briefly: bool = False
-    """Where several groups of it spill more than the kernel that it is tried in place of, it has no other
-    registers: more may come of what is tried next."""
     counted: float = 1.0
     """How many times as long as simulated it is taken to take."""
 
@@ -199,22 +193,17 @@ def retries(
     on_progress: ProgressCallback,
     solve: Solve,
     far_too_much: bool = False,
-    warning: str = "",
 ) -> Iterator[Retry]:
     """What is tried instead of a kernel of `before` cycles, in this order. Where it spills `far_too_much`,
     its other forms come first, which need no search; so do several groups that it has one in place of, whose
     threads have less to hold each, and which wait for each other for longer than is simulated. (FastVideo's
     sliding tile attention with heads of 64 on an H200: two groups 0.470 ms, one of whole tiles that loads too
     0.417, predicted 0.97 times as fast.) Problems that were solved already are not solved again. With given
-    schedules their kernel in fewer thread blocks on an SM is tried, then, unless they are kept, what is tried
-    without them, with a note that has the `warning`."""
+    schedules their kernel is tried in fewer thread blocks on an SM."""
     making = _maker(options, made.searched, on_progress, solve)
     if options.schedules:
         for most in dict.fromkeys((made.program.resident_blocks, made.program.launch.blocks)):
-            for one in _in_fewer_blocks(made, making, SLOWER * before, most):
-                yield replace(one, briefly=not options.keep_schedules)
-        if not options.keep_schedules:
-            yield from _replacing(inputs, options, made, before, on_progress, solve, far_too_much, warning)
+            yield from _in_fewer_blocks(made, making, SLOWER * before, most)
         return
     forms = {form: _other_form(made, form) for form in made.others}
     yield from forms.values() if far_too_much else ()
@@ -247,7 +236,7 @@ def _maker(
     options: GenerateOptions, searched: Sequence[Result], on_progress: ProgressCallback, solve: Solve
 ) -> _Making:
     limit = min(options.time_limit, LONGEST)
-    unchecked = replace(options, check=False, execute=False, time_limit=limit, keep_schedules=True)
+    unchecked = replace(options, check=False, execute=False, time_limit=limit)
 
     def making(
         changed: Inputs,
@@ -263,34 +252,6 @@ def _maker(
         return make
 
     return making
-
-
-def _replacing(
-    inputs: Inputs,
-    options: GenerateOptions,
-    made: Generated,
-    before: float,
-    on_progress: ProgressCallback,
-    solve: Solve,
-    far_too_much: bool,
-    warning: str,
-) -> Iterator[Retry]:
-    """What is tried without given schedules: first one group that computes and loads in place of several,
-    which is one search for each loop, then the kernel that there is then, of all its forms. (Gradients of
-    FlagGems' attention, four loops: 5 and 60 s of an idle core.)"""
-    kept = given(options.schedules)
-    wanted = free(options, inputs, kept)
-    made = replace(made, searched=(*made.searched, *proven(kept)))
-    making = _maker(wanted, made.searched, on_progress, solve)
-    first = [*_alone(inputs, made, making, SLOWER * before)] if _apart_open(inputs, wanted) else []
-    first.append(Retry(OTHERS, "scheduled anew", making(inputs), SLOWER * before))
-    others = retries(inputs, wanted, made, before, on_progress, solve, far_too_much)
-    for one in (*first, *(other for other in others if other.what != ALONE)):
-        yield replace(one, make=partial(_replaced, one, kept, warning), replaces=True, briefly=True)
-
-
-def _replaced(retry: Retry, kept: Mapping[str, Result], warning: str, slowest: float) -> Generated:
-    return replacing(retry.make(slowest), kept, f"otherwise {warning}")
 
 
 def _together(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Retry | None:

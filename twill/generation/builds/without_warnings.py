@@ -36,7 +36,6 @@ from twill.generation.builds.spills import (
 )
 from twill.generation.generate import Check, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
-from twill.generation.known.given import INSTEAD
 from twill.generation.known.kept_remedies import Remedy, load, save
 from twill.generation.searches import Solve, solved
 from twill.inputs import Inputs
@@ -63,7 +62,7 @@ def without_warnings(
     fewer thread blocks on an SM, scheduled for fewer warp groups or registers, or in another form; its last
     note says which. Where no such kernel is right and built without these warnings in the time that there is,
     one as fast that spills at most half, or the same schedule in the way that spills least. Given schedules
-    stay where anything that keeps them has no warnings. None where nothing is better. `check` and `solve` are
+    are kept. None where nothing is better. `check` and `solve` are
     those of `generation.generate.generate`; `check` may leave a kernel with warnings unchecked. `known`: the
     file of what helped a kernel like this one (`kept_remedies`)."""
     if not said:
@@ -75,7 +74,7 @@ def without_warnings(
     built = (remedy(warned, first) for remedy in REMEDIES)
     if other := next(filter(None, map(warned.checked, built)), None):
         return other
-    seconds = min(options.time_limit, INSTEAD if options.schedules else LONGEST) * len(made.loops)
+    seconds = min(options.time_limit, LONGEST) * len(made.loops)
     found = best_retry(first, warned.retries(), seconds, warned.report, warned.checked, warned.roomy)
     return found or (None if first.made is made else warned.checked(first))
 
@@ -100,12 +99,10 @@ class _Warned:
     def report(self, what: str) -> None:
         notes(self.made.program, "ptxas", self.on_progress)(f"{self.warning}; trying {what}")
 
-    def retries(self, *, keeping: bool = False) -> Iterator[Retry]:
-        """What is tried in its place; if `keeping`, only with the given schedules."""
-        options = replace(self.options, keep_schedules=True) if keeping else self.options
-        said = "" if keeping else self.warning
+    def retries(self) -> Iterator[Retry]:
+        """What is tried in its place."""
         pace, far = pace_of_sm(self.made), far_too_much(self.said)
-        return retries(self.inputs, options, self.made, pace, self.on_progress, self.solve, far, said)
+        return retries(self.inputs, self.options, self.made, pace, self.on_progress, self.solve, far)
 
     def roomy(self, found: Compiled) -> Compiled:
         return _roomy(found, self.options, self.on_progress, self.solve)
@@ -147,7 +144,7 @@ def _with_registers_to_load(warned: _Warned, first: Compiled) -> Compiled | None
     if first.said or not starved(first.made):
         return None
     warned.report(f"{FEWEST_GROUPS}, so that threads which load have more registers")
-    return _with_fewest_groups(warned.retries(keeping=True))
+    return _with_fewest_groups(warned.retries())
 
 
 def _loading_too(warned: _Warned, first: Compiled) -> Compiled | None:
@@ -169,7 +166,7 @@ def _keeping_masks(warned: _Warned, first: Compiled) -> Compiled | None:
         return None
     warned.report("fewer thread blocks on an SM, whose threads keep masks and offsets")
     half = in_half_as_many(warned.options, warned.made, warned.on_progress, warned.solve, inf)
-    return _in_fewer_blocks((*warned.retries(keeping=True), half), pace_of_sm(first.made))
+    return _in_fewer_blocks((*warned.retries(), half), pace_of_sm(first.made))
 
 
 def _as_it_is(warned: _Warned, first: Compiled) -> Compiled | None:
@@ -194,8 +191,7 @@ def _roomy(
     if found.said or not alone or room < least:
         return found
     lowering = replace(options.lowering, most_blocks=launch.blocks, multistage=True)
-    kept = () if made.replaced else options.schedules
-    wanted = replace(options, lowering=lowering, check=False, execute=False, schedules=kept)
+    wanted = replace(options, lowering=lowering, check=False, execute=False)
     try:
         other = generate(made.inputs, wanted, on_progress, made.searched, None, solve)
         built = compiled(other, found.changes, found.what)
