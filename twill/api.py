@@ -46,10 +46,10 @@ def compile(  # noqa: A001 (as users say it)
 
     `kernel` is a `@triton.jit` function, `FILE.py:function` (the file is executed), `FILE.ttgir`, or the text
     of TTGIR. `settings` are argument types and constants of a Python kernel, as in `--set`; `schedules` are
-    files to use instead of a search (unless `keep_schedules`, only where ptxas does not spill with them and a
-    kernel can be generated); without `check` the kernel is not run on the CPU before it is handed over;
-    `what_if` are the other fields of `Inputs`. Launch the kernel with `kernel[grid](...)`. Raises
-    TwillError for bad input.
+    files to use instead of a search (unless `keep_schedules`, only where no other form of the kernel is
+    predicted to be faster and one can be generated with them); without `check` the kernel is not run on the
+    CPU before it is handed over; `what_if` are the other fields of `Inputs`. Launch the kernel with
+    `kernel[grid](...)`. Raises TwillError for bad input.
     """
     from twill.extract.frontend.source import described
     from twill.generation.builds.built import built

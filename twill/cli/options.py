@@ -289,13 +289,14 @@ program_options = _group(
         "schedules",
         multiple=True,
         metavar="FILE",
-        help="Use this schedule of a loop instead of searching; repeatable.",
+        help="Use this schedule of a loop instead of searching; repeatable. Where another form of the kernel"
+        " is predicted to be faster, its schedules are searched for, and a note says so.",
     ),
     _option(
         "--keep-schedules",
         is_flag=True,
-        help="Keep given schedules also where ptxas spills with them, or no kernel can be generated;"
-        " otherwise they are replaced then, and a note says so.",
+        help="Keep given schedules also where another form of the kernel is predicted to be faster, ptxas"
+        " spills, or no kernel can be generated.",
     ),
     _option(
         "--time-limit",
