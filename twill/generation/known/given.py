@@ -161,7 +161,8 @@ def replacing(made: Generated, kept: Sequence[Result], why: str) -> Generated:
     blocks = made.program.resident_blocks
     shared = f", {blocks} thread blocks on an SM," if blocks > 1 else ""
     instead = f"{_intervals(taken)} cycles an iteration{shared} instead of {_intervals(kept)}"
-    why = why or next(reversed(made.program.notes), "another form is predicted to be faster")
+    reasons = (note for note in reversed(made.program.notes) if "predicted" in note or "otherwise" in note)
+    why = why or next(reasons, "another form is predicted to be faster")
     note = f"given schedules are replaced (--keep-schedules keeps them): {instead}: {why}"
     return replace(noted(made, note), replaced=note)
 
