@@ -60,7 +60,7 @@ def lowered(inputs: Inputs, session: Session) -> Generated:
     if lowering.multistage is None:
         others = None if session.kept else stated
         one = _unless_wrong(session, LOADING, one, lambda it: multistage(it, loading, others))
-    beaten = before if one is not before and one.cases == before.cases else None
+    beaten = before if one is not before else None
     if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
         one = _unless_wrong(session, STORING, one, lambda it: independent(it, storing))
     inputs = replace(inputs, order=coded.order, pairs=coded.pairs)
