@@ -111,7 +111,7 @@ def test_groups_that_pass_tiles_take_longer_than_simulated(
         return 1000 * times * CLEARLY / LATE_BY_PASSING if one is first else 1000.0
 
     monkeypatch.setattr(Attempt, "of_sm", of_sm)
-    for name, found in (("passing", {"tile": None}), ("_waits_less", False), ("_fills_more", False)):
+    for name, found in (("passing", {"tile": None}), ("_waits_less", False), ("fills_more", False)):
         monkeypatch.setattr(f"twill.generation.choices.multistage.{name}", lambda *given, found=found: found)  # pyright: ignore
     best = multistage(first, lambda given: other)
     assert (best is not first) == taken

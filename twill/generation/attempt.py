@@ -147,6 +147,11 @@ def time_of_sm(made: Generated) -> float:
     return predict.time_of_sm(made.program, made.loops, trips, made.intervals)
 
 
+def as_attempt(made: Generated) -> Attempt:
+    """A kernel as the attempt that it comes from."""
+    return Attempt(made.cases, made.program, made.loops, made.results, made.dumps)
+
+
 def short_loops(first: Attempt) -> dict[int, int]:
     """The iterations of each loop, by its operation, where all are known to be short (at most so many); else
     none."""

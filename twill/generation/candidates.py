@@ -12,7 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from twill.diagnostics import DefectError, TwillError
-from twill.generation.attempt import Attempt, computing, least_of_sm, time_of_sm, walks
+from twill.generation.attempt import as_attempt, computing, least_of_sm, time_of_sm, walks
 from twill.generation.choices.persistence import SHORT
 from twill.generation.choices.shared_sm import PASSES, divided_in_vain
 from twill.generation.choices.subtiles import COUNT, GAIN, MORE_WARPS, SPILLS, better, divided, note
@@ -153,7 +153,7 @@ def _joined(inputs: Inputs, session: Session, whole: Generated) -> tuple[Generat
     """The kernel with one group of twice the warps that computes, where several groups divide the work of the
     only thread block on an SM in vain: as many warps as theirs hold as many tiles, and pass none to each
     other. Nothing where it is not predicted to be clearly faster."""
-    first = Attempt(whole.cases, whole.program, whole.loops, whole.results, whole.dumps)
+    first = as_attempt(whole)
     residency, groups = first.loops[0].machine.residency, computing(first)
     given = session.kept or inputs.persistent or inputs.pins is not None or (inputs.subtile or 1) > 1
     warps = sum(group.warps for group in whole.program.groups if not group.only_moves)

@@ -182,7 +182,7 @@ def _loading_in_more_blocks(made: Generated, most: int, lowering: Lowering) -> G
         return None
     given, before = made.loading.program.launch.entry_registers, time_of_sm(made)
     least = LEAST_GIVEN if trips_if_short(made.program, made.loops) else LEAST_USED
-    found = in_more_blocks(Compiled(made.loading, ()), given, most, lowering, before, least)
+    found = in_more_blocks(Compiled(made.loading, ()), given, most, lowering, before, least, made)
     if found is None:
         return None
     blocks, after = found.made.program.launch.blocks, time_of_sm(found.made)

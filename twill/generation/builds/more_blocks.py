@@ -10,8 +10,9 @@ from dataclasses import replace
 from math import inf
 
 from twill.diagnostics import TwillError
-from twill.generation.attempt import time_of_sm, trips_if_short
+from twill.generation.attempt import as_attempt, short_loops, time_of_sm, trips_if_short
 from twill.generation.builds.spills import COST_OF_FEW, COST_OF_LITTLE, FEW, Compiled, printed, spills_little
+from twill.generation.choices.multistage import fills_more
 from twill.generation.generated import Generated, pace_of_sm, source
 from twill.ir.channels import Channel
 from twill.ir.program import Launch, Program
@@ -47,13 +48,15 @@ def in_more_blocks(
     lowering: Lowering,
     slower: float = inf,
     least: float = LEAST_USED,
+    apart: Generated | None = None,
 ) -> Compiled | None:
     """The kernel with the most thread blocks on an SM, `most` of them at most, that ptxas does not warn of;
     or one that spills little, where it is predicted to be clearly faster than without. None where it walks
     over programs itself, of which an SM is given one, or there is no such kernel that is clearly faster than
     one of `slower` machine cycles (`time_of_sm`), nor than it is itself where it waits for little that other
-    blocks would hide or has fewer slots so. `least`: part of the registers `used` that threads have at
-    least."""
+    blocks would hide or has fewer slots so. It may take about as long as the kernel `apart`, of
+    `slower` cycles, whose loads are those of another group, where its blocks fill SMs and those do not
+    (`choices.multistage.fills_more`). `least`: part of the registers `used` that threads have at least."""
     made, program = built.made, built.made.program
     machine, launch = made.loops[0].machine, program.launch
     if machine.residency is None or len(program.groups) > 1 or not launch.even or program.by_tma:
@@ -75,7 +78,8 @@ def in_more_blocks(
         wanted = _in(fitting.program, blocks, registers)
         after = time_of_sm(replace(fitting, program=wanted))
         faster = COST_OF_LITTLE * after <= before
-        if GAIN * after > slower or not (faster or (waits and fitting is made)):
+        sooner = GAIN * after <= slower or (apart and _fills_more(apart, replace(fitting, program=wanted)))
+        if not sooner or not (faster or (waits and fitting is made)):
             continue
         fitting = replace(fitting, cuda=made.cuda)  # it may differ in its slots alone
         other = printed(replace(built, made=fitting, loading=f"{blocks} thread blocks on an SM"), wanted)
@@ -86,6 +90,11 @@ def in_more_blocks(
         if other.said:
             break
     return found
+
+
+def _fills_more(apart: Generated, made: Generated) -> bool:
+    first = as_attempt(apart)
+    return fills_more(first, as_attempt(made), short_loops(first))
 
 
 def _in(program: Program, blocks: int, registers: int) -> Program:

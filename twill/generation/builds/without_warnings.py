@@ -37,6 +37,7 @@ from twill.generation.builds.spills import (
 from twill.generation.generate import Check, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
 from twill.generation.known.kept_remedies import Remedy, load, save
+from twill.generation.loop_nest import FEWEST
 from twill.generation.searches import Solve, solved
 from twill.inputs import Inputs
 from twill.ir.program import WarpProgram
@@ -45,6 +46,9 @@ from twill.warp.residency import shared_bytes
 
 CLOSELY = 1.01
 """How many times as long a kernel may take that is predicted to be as fast."""
+FEWER_SLOWER = 1.6
+"""How many times as long a kernel has to take in fewer thread blocks on an SM, at least, to be scheduled again
+for the registers of those that it was lowered for (estimate: half as many blocks, where an SM waits)."""
 
 
 def without_warnings(
@@ -169,11 +173,51 @@ def _keeping_masks(warned: _Warned, first: Compiled) -> Compiled | None:
     return _in_fewer_blocks((*warned.retries(), half), pace_of_sm(first.made))
 
 
+def _scheduled_for_blocks(warned: _Warned, first: Compiled) -> Compiled | None:
+    """Scheduled for the registers of as many thread blocks on an SM as it was lowered for, where its schedule
+    has enough in fewer alone, in which an SM is predicted to take clearly longer."""
+    program, given = warned.made.program, warned.options.schedules or warned.inputs.registers
+    fewer = first.made.program.resident_blocks < program.resident_blocks and len(program.groups) == 1
+    slowest = pace_of_sm(first.made) / FEWER_SLOWER
+    if given or first.said or not fewer or pace_of_sm(warned.made) > slowest:
+        return None
+    for registers in _registers_below(program.launch.entry_registers, warned.made):
+        what = f"{registers} registers per thread, {program.resident_blocks} {ON_AN_SM}"
+        warned.report(what)
+        found = _together_with(warned, what, registers, slowest)
+        if found and not found.said and found.made.program.resident_blocks == program.resident_blocks:
+            return found
+    return None
+
+
+def _registers_below(most: int, made: Generated) -> Iterator[int]:
+    """Numbers of registers to schedule for: ptxas needs more for some schedules than they count."""
+    step = made.loops[0].problem.limits.register_step
+    yield from (most, most - step)
+
+
+def _together_with(warned: _Warned, what: str, registers: int, slowest: float) -> Compiled | None:
+    """The kernel of one group that computes and loads, scheduled for so many registers; None where there is
+    none, or it takes more than `slowest` cycles."""
+    made, options = warned.made, warned.options
+    lowering = replace(options.lowering, most_blocks=made.program.resident_blocks, multistage=True)
+    limit = min(options.time_limit, LONGEST)
+    wanted = replace(options, lowering=lowering, time_limit=limit, check=False, execute=False)
+    inputs = replace(made.inputs, groups=FEWEST, registers=registers)
+    try:
+        other = generate(
+            inputs, wanted, warned.on_progress, made.searched, None, warned.solve, slowest
+        )
+        return compiled(other, (f"scheduled for {what}",), what) if pace_of_sm(other) <= slowest else None
+    except TwillError:
+        return None
+
+
 def _as_it_is(warned: _Warned, first: Compiled) -> Compiled | None:
     return first if first.worth_it or not first.said else None
 
 
-REMEDIES = (_with_registers_to_load, _loading_too, _keeping_masks, _as_it_is)
+REMEDIES = (_with_registers_to_load, _loading_too, _keeping_masks, _scheduled_for_blocks, _as_it_is)
 """What is built in place of a kernel that ptxas warns of, in this order, before any other is searched for."""
 
 
