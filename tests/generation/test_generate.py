@@ -277,6 +277,44 @@ def test_fewer_blocks_share_an_sm_before_schedules_change(
     assert found.program.notes[-1].startswith("2 thread blocks on an SM at most: otherwise 260")
 
 
+@pytest.mark.parametrize(("slower", "least", "tried"), [(2.0, 96, [96]), (2.0, 88, [96, 88]), (1.5, 96, [])])
+def test_scheduled_for_the_registers_of_as_many_blocks(
+    monkeypatch: pytest.MonkeyPatch, slower: float, least: int, tried: list[int]
+) -> None:
+    """One group that computes and loads, which an SM in one thread block in place of two takes so many times
+    as long for; ptxas spills what is scheduled for more registers than `least`."""
+    loading = replace(OPTIONS, lowering=Options(multistage=True))
+    bands = generate(replace(BANDS, groups=2, persistent=False), loading)
+    asked = list[int | None]()
+
+    def again(inputs: Inputs, options: GenerateOptions, *_: object) -> Generated:
+        if options.lowering.most_blocks == 1:
+            raise TwillError("no more slots")
+        asked.append(inputs.registers)
+        return replace(shared, inputs=inputs)
+
+    def said(made: Generated) -> Sequence[str]:
+        few = made.program.launch.blocks == 1
+        return () if few or (made.inputs.registers or least + 1) <= least else SPILLED
+
+    def pace(made: Generated) -> float:
+        return 1000.0 if made.program.launch.blocks == 2 else 1000.0 * slower
+
+    monkeypatch.setattr(instead, "generate", again)
+    monkeypatch.setattr(instead, "pace_of_sm", pace)
+    monkeypatch.setattr(spills, "_warnings", said)
+    launch = replace(bands.program.launch, blocks=2, entry_registers=96)
+    shared = replace(bands, program=replace(bands.program, launch=launch, by_tma=None), cuda="")
+    found = without_warnings(BANDS, OPTIONS, shared, SPILLED)
+    assert found
+    assert asked == tried
+    assert found.program.launch.blocks == (2 if tried else 1)
+    if tried:
+        assert found.program.notes[-1].startswith(
+            f"scheduled for {least} registers per thread, 2 thread blocks on an SM: otherwise 260"
+        )
+
+
 def granted(made: Generated) -> tuple[int, ...]:
     """Registers of a thread, of one that loads first."""
     return tuple(group.registers for group in sorted(made.program.groups, key=lambda one: one.warps))

@@ -30,10 +30,12 @@ def tried(
     made: Generated | None = None,
     waits: bool = True,
     part: float = LEAST_USED,
+    fills: bool | None = None,
 ) -> Compiled | None:
     """For a kernel of which ptxas used so many registers, and which spills with less than `least`, little
     with `few` at least; thread blocks hide what others wait for by the power `gain`. Otherwise than where
-    it `waits`, one of its units is nearly always busy."""
+    it `waits`, one of its units is nearly always busy. Its blocks fill an SM more than those of another form
+    where it `fills`; None where there is no other."""
 
     def said(made: Generated) -> tuple[str, ...]:
         registers = made.program.launch.entry_registers
@@ -52,7 +54,10 @@ def tried(
     monkeypatch.setattr("twill.generation.builds.more_blocks.pace_of_sm", pace)
     monkeypatch.setattr("twill.generation.builds.more_blocks.trips_if_short", not_short)
     monkeypatch.setattr("twill.generation.builds.more_blocks.time_of_sm", waiting)
-    return in_more_blocks(Compiled(made or _few(), ()), used, most, Options(), slower, part)
+    monkeypatch.setattr("twill.generation.builds.more_blocks._fills_more", lambda *given: fills)  # pyright: ignore
+    one = made or _few()
+    apart = None if fills is None else one
+    return in_more_blocks(Compiled(one, ()), used, most, Options(), slower, part, apart)
 
 
 def _few(shared: int = 0, blocks: int = 8) -> Generated:
@@ -106,6 +111,13 @@ def test_only_what_is_clearly_faster_than_another_form(
     monkeypatch: pytest.MonkeyPatch, slower: float, found: bool
 ) -> None:
     assert (tried(monkeypatch, used=112, least=96, slower=slower) is not None) == found
+
+
+@pytest.mark.parametrize("fills", [True, False])
+def test_no_slower_than_another_form_whose_blocks_fill_less(
+    monkeypatch: pytest.MonkeyPatch, fills: bool
+) -> None:
+    assert (tried(monkeypatch, used=112, least=96, slower=1e9 / 10, fills=fills) is not None) == fills
 
 
 @pytest.mark.parametrize("gain", [True, False])

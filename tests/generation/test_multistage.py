@@ -473,6 +473,23 @@ def _generated(kernel: str, wanted: bool | None = None, depths: Mapping[str, int
     return made
 
 
+def test_what_a_group_with_other_schedules_takes_the_place_of_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tiles in flight are compared with that."""
+
+    def together(first: Attempt, attempt: Callable[[Sequence[Case]], Attempt], stated: Stated) -> Attempt:
+        made = attempt(first.cases)
+        return replace(made, cases=tuple(replace(case, aligned=case.aligned + 1) for case in made.cases))
+
+    monkeypatch.setattr("twill.generation.one_form.multistage", together)
+    made = _generated(SMALL)
+    assert len(made.program.groups) == 1
+    assert made.loading_apart is not None
+    assert len(made.loading_apart.program.groups) == 2
+    assert made.loading_apart.cases != made.cases
+
+
 @pytest.mark.parametrize(("wanted", "groups"), [(True, 1), (False, 2), (None, 2)])
 def test_what_the_user_decides(wanted: bool | None, groups: int) -> None:
     assert len(_generated(SMALL, wanted).program.groups) == groups

@@ -47,8 +47,8 @@ from twill.warp.residency import shared_bytes
 CLOSELY = 1.01
 """How many times as long a kernel may take that is predicted to be as fast."""
 FEWER_SLOWER = 1.6
-"""How many times as long a kernel has to take in fewer thread blocks on an SM, at least, to be scheduled again
-for the registers of those that it was lowered for (estimate: half as many blocks, where an SM waits)."""
+"""How many times as long a kernel has to take in fewer thread blocks on an SM, at least, to be scheduled
+again for the registers of those that it was lowered for (estimate: half as many, where an SM waits)."""
 
 
 def without_warnings(
@@ -205,9 +205,7 @@ def _together_with(warned: _Warned, what: str, registers: int, slowest: float) -
     wanted = replace(options, lowering=lowering, time_limit=limit, check=False, execute=False)
     inputs = replace(made.inputs, groups=FEWEST, registers=registers)
     try:
-        other = generate(
-            inputs, wanted, warned.on_progress, made.searched, None, warned.solve, slowest
-        )
+        other = generate(inputs, wanted, warned.on_progress, made.searched, None, warned.solve, slowest)
         return compiled(other, (f"scheduled for {what}",), what) if pace_of_sm(other) <= slowest else None
     except TwillError:
         return None
