@@ -247,9 +247,11 @@ def _persistent_if_faster(inputs: Inputs, session: Session, written: Generated) 
     """The persistent kernel, where that is open and predicted to be faster than as it is `written`, and than
     with a group that loads, where a thread block of that form has an SM for itself: tiles in flight hide what
     it waits for, as several thread blocks that load for themselves do. (On an H200, vLLM's fused MoE in fp8
-    in tiles of 64 x 128 x 128: three such thread blocks 0.452 ms, two tiles in flight 0.354.) Not where a
-    kernel has the warps that it is written for, less than a warpgroup: others compute copies beside them.
-    (fla's gated delta rule of two warps: 0.99 of Triton's speed, and 0.75 with two tiles in flight.)"""
+    in tiles of 64 x 128 x 128: three such thread blocks 0.452 ms, two tiles in flight 0.354; Triton's
+    attention tutorial in tiles of 64 x 128: two such thread blocks in place of one whose groups divide a tile
+    1.148 ms, two tiles in flight 1.002.) Not where a kernel has the warps that it is written for, less than a
+    warpgroup: others compute copies beside them. (fla's gated delta rule of two warps: 0.99 of Triton's
+    speed, and 0.75 with two tiles in flight.)"""
     from twill.generation.choices.persistence import as_busy, faster, hidden_better, open_to_it
 
     decided = inputs.persistent is not None or session.options.lowering.tiles is not None
