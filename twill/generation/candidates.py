@@ -267,6 +267,8 @@ def _persistent_if_faster(inputs: Inputs, session: Session, written: Generated) 
     walking = other and (other.program, other.loops)
     if not other or not walking or (one is apart and not as_busy((written.program, written.loops), walking)):
         return ()
+    if one is apart and one.cases != written.cases and other.program.tiles_in_flight == 1:
+        return ()  # it hides nothing, in place of several thread blocks with other schedules
     why = faster(plain, walking)
     return (noted(replace(other, form=PERSISTENT), why),) if why else ()
 
