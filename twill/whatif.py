@@ -31,10 +31,17 @@ def limited(
     registers: int | None = None,
     shared: int | None = None,
     tensor: int | None = None,
+    registers_in_all: int | None = None,
 ) -> Problem:
     """The problem with other limits: groups (including the load group), registers per thread, bytes of shared
-    memory, columns of tensor memory."""
-    changes = {"groups": groups, "registers_per_thread": registers, "shared": shared, "tensor": tensor}
+    memory, columns of tensor memory, registers of all threads together."""
+    changes = {
+        "groups": groups,
+        "registers_per_thread": registers,
+        "shared": shared,
+        "tensor": tensor,
+        "registers_total": registers_in_all,
+    }
     return replace(
         problem,
         limits=replace(

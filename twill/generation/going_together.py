@@ -22,6 +22,9 @@ from twill.ir.search import Options as Search
 from twill.pipeline import adopted, begun, restricted, up_to
 from twill.warp.alignment import CarriedSplitError
 
+AGAIN = 0.25
+"""Part of the time limit of each loop that its searches beside others have at least, together."""
+
 Together = tuple[tuple[Result, ...], tuple[str, ...]]
 """Results of loops, and notes."""
 
@@ -32,20 +35,22 @@ def going_together(
     search: Search,
     solve: subtiles.Solve,
     told: subtiles.Told = lambda loop, event: None,
+    began: Mark | None = None,
 ) -> Together:
     """Schedules of loops that one thread block can have for those of each kernel, and notes on what that
     costs.
 
     `results` are those of the loops alone. One stays where it goes with those before it; otherwise the loop
     is solved on their groups, as `loop_nest.program` does it: what the result alone excludes stays excluded.
-    There is no search for what another one has answered. These searches have the time limit of each loop once
-    more, together, and `LEAST` of it each. All results of a kernel stay where one is no schedule, and, with a
-    note, where none were found that go together.
+    There is no search for what another one has answered. These searches have, together, what those of the
+    loops alone, from `began` on, have left of the time limit of each loop, `AGAIN` of it at least, and
+    `LEAST` of it each. All results of a kernel stay where one is no schedule, and, with a note, where none
+    were found that go together.
     """
     found = list[Together]()
     for _, some in groupby(zip(cases, results, strict=True), lambda one: _kernel(one[0])):
         own = {case.name: (case, result) for case, result in some}
-        found.append(_of_one_kernel(_Searches(own, search, solve, told)))
+        found.append(_of_one_kernel(_Searches(own, search, solve, told, began)))
     return tuple(chain(*(one for one, _ in found))), tuple(chain(*(notes for _, notes in found)))
 
 
@@ -58,14 +63,21 @@ class _Searches:
     search: Search
     solve: subtiles.Solve
     told: subtiles.Told
+    before: Mark | None = None
+    """When the searches for the loops alone began."""
     clock: Clock = field(default_factory=own_clock)
     found: list[Result] = field(init=False)
     """All results, added to by each search."""
     began: Mark = field(init=False)
+    seconds: float = field(init=False)
+    """Counted seconds for all searches, each of which has a least one."""
 
     def __post_init__(self) -> None:
         self.found = [result for _, result in self.own.values()]
         self.began = self.clock.mark()
+        limit = self.search.time_limit * len(self.own)
+        spent = self.clock.since(self.before) if self.before else 0.0
+        self.seconds = max(AGAIN * limit, limit - spent)
 
     def known(self, problem: Problem) -> Result | None:
         """A result that needs no search."""
@@ -96,7 +108,7 @@ class _Searches:
 
     def _limit(self) -> float:
         limit = self.search.time_limit
-        left = limit * len(self.own) - self.clock.since(self.began)
+        left = self.seconds - self.clock.since(self.began)
         return max(LEAST * limit, min(limit, left))
 
     def _answered(self, problem: Problem, options: Search, alone: Result) -> Result | None:

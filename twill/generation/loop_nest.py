@@ -26,7 +26,7 @@ from twill.warp.plan import Draft, Options
 from twill.warp.slot_counts import SharedMemoryError
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled
-from twill.warp.thread_block import fits, granted, most_alike
+from twill.warp.thread_block import fits, granted, in_a_block, most_alike
 from twill.whatif import Pins, limited, pinned
 
 Solve = Callable[[Problem], Result]
@@ -229,9 +229,10 @@ def _tied(cases: Sequence[Case]) -> tuple[Code, Ties]:
 def _fitting(
     code: Code, tied: Ties, case: Case, loops: Sequence[Scheduled], solver: Solver
 ) -> tuple[Scheduled, list[str]]:
-    """The loop with tied operations in the groups of those that they are tied to, and, where all need too
-    many registers, with no more groups than the `loops` that are scheduled if it is as fast so, else with the
-    same number of registers for each group if that is faster, then with few groups. The schedule that it has
+    """The loop with tied operations in the groups of those that they are tied to. Where all groups need too
+    many registers: within those of a thread block of as many groups, where fewer groups cannot issue it as
+    fast, or with no more groups than the `loops` that are scheduled, if it is as fast so, else with the same
+    number of registers for each group if that is faster, then with few groups. The schedule that it has
     without ties is searched only where it has none with them, but may have one on other groups. (Attention
     of Mistral from TritonBench, whose given schedule spills: two searches of a loop that has no schedule in
     one group that computes took 17 s of 33.) Raises TogetherError where it has a schedule alone."""
@@ -289,11 +290,22 @@ def _attempts(
     few, more = (limited(problem, groups=min(problem.limits.groups, most + n)) for n in (0, 1))
     one = _scheduled(case, first)
     registers = most_alike(granted([one]), one)
+    if not (fits(granted([one]), one) or _issued_by(few, first)):
+        in_all = min(problem.limits.registers_total, in_a_block(granted([one]), one))
+        yield limited(problem, groups=len(one.solution.groups), registers_in_all=in_all), True
     if max(group.registers for group in one.solution.groups) > registers:
         yield few, True
         yield limited(problem, registers=registers), False
     yield few, False
     yield more, False
+
+
+def _issued_by(problem: Problem, result: Result) -> bool:
+    """Whether the groups that compute can issue the loop within the interval of a result."""
+    computing = [op for op in problem.operations if not op.variable]
+    groups = problem.limits.groups - (len(computing) < len(problem.operations))
+    assert result.solution is not None
+    return sum(map(problem.held, computing)) <= groups * result.solution.interval
 
 
 def _shares(code: Code, tied: Ties, loops: Sequence[Scheduled]) -> bool:

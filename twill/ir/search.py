@@ -69,7 +69,8 @@ class Use:
     brief: bool = False
     """The search ends with its first answers, unless they decide: another problem is searched instead."""
     fits: Callable[[Solution], bool] = _any
-    """Whether a thread block has what its groups need; otherwise a large one is not made simpler."""
+    """Whether a thread block has what its groups need; otherwise a schedule is not made simpler, but that a
+    small one has fewer groups where these are found soon."""
 
 
 @dataclass(frozen=True, slots=True)

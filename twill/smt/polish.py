@@ -96,8 +96,11 @@ class Polish:
         return proven(self.problem, self.best, joint=self.joint, in_order=self.in_order, length=length)
 
     def run(self) -> tuple[Solution, list[str]]:
-        """The simplified answer, and the goals whose optimum is not proven."""
+        """The simplified answer, and the goals whose optimum is not proven. One whose groups need too many
+        registers together only has fewer groups, where these are found soon."""
         groups = self.joint and self._groups(self._quickly)
+        if not self.setting.use.fits(self.best):
+            return self.best, []
         with self._guessed():
             sure = self._simpler_partition(groups) if self.joint else {}
             sure |= self._simplified()

@@ -77,7 +77,7 @@ class Race:
 
     @property
     def few(self) -> int:
-        return self.setting.few(self.interval)
+        return self.setting.roomy(self.interval)
 
 
 @dataclass(frozen=True, slots=True)

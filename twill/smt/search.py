@@ -56,6 +56,8 @@ PROBE = 0.25
 
 ANY = Use()
 
+UNFIT = "not made simpler, as its groups need too many registers together"
+
 MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
 
@@ -345,7 +347,7 @@ def _probed_midway(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tup
     steps for few are spared where more of them are faster."""
     low, high, middle = evidence.low, evidence.high, (evidence.low + evidence.high - 1) // 2
     little = NEAR * (high - _floor(evidence, agenda)) <= high < 2 * NEAR * (high - low)
-    known = evidence.known(middle, setting.few(middle)) if setting.problem.monotone else None
+    known = evidence.known(middle, setting.roomy(middle)) if setting.problem.monotone else None
     if agenda.midway or agenda.stage != "few" or evidence.best is None or known is None or not little:
         return evidence, agenda
     share, tried = replace(agenda, work=agenda.work / MIDWAY, stage="brief"), replace(agenda, midway=True)
@@ -444,7 +446,7 @@ def _decide(
     binding = tuple(projection for projection, _ in evidence.binding)
     fewer = agenda.stage != "few" or (setting.problem.monotone and evidence.best is not None)
     stage: Stage = agenda.stage if fewer else "brief"
-    known = evidence.known(interval, setting.few(interval)) if setting.problem.monotone else None
+    known = evidence.known(interval, setting.roomy(interval)) if setting.problem.monotone else None
     decision = decide(Race(setting, interval, agenda.work, stage, evidence.best, binding, known))
     probe = decision.probe
     if stage != "few" or decision.partly is None:
@@ -460,7 +462,7 @@ def _decide(
             "note",
             probe.engine,
             interval,
-            f"none at {interval} with up to {setting.few(interval)} iterations in flight",
+            f"none at {interval} with up to {setting.roomy(interval)} iterations in flight",
         )
     return evidence.partly_excluding(decision.partly), replace(
         agenda, undecided=agenda.undecided | {interval}
@@ -473,10 +475,12 @@ def _polished(setting: Setting, evidence: Evidence) -> tuple[Evidence, tuple[str
     if best is None or setting.remaining <= 0 or setting.useless(evidence):
         return evidence, ()
     if not (setting.small or setting.use.fits(best)):
-        return evidence, ("not made simpler, as its groups need too many registers together",)
+        return evidence, (UNFIT,)
     setting.tell(
         "trying", "cpsat", best.interval, "fewest groups, channels and stages, then the shortest length"
     )
     best, unproven = Polish(setting, best).run()
     setting.tell("improved", "cpsat", best.interval)
+    if not setting.use.fits(best):
+        return replace(evidence, best=best), (UNFIT,)
     return replace(evidence, best=best), tuple(f"least {goal} not proven" for goal in unproven)

@@ -126,6 +126,15 @@ def most_alike(groups: Sequence[Granted], one: Scheduled) -> int:
     return min(most, limits.registers_per_thread) // limits.register_step * limits.register_step
 
 
+def in_a_block(groups: Sequence[Granted], one: Scheduled) -> int:
+    """The registers of a thread block that has up to so many warpgroups, whatever their number: all of its
+    threads have the same number when it starts."""
+    limits, most = one.machine.limits, launch(groups, one).threads
+    step = limits.register_step
+    each = ((threads, limits.registers_total // threads) for threads in range(128, most + 1, 128))
+    return min(own // step * step * threads for threads, own in each)
+
+
 def _left(groups: Sequence[Granted], one: Scheduled) -> int:
     """Registers of a thread block that groups which compute can have."""
     narrow = -(-sum(only_moves(group) for group in groups) // 4)
