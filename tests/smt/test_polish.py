@@ -9,13 +9,14 @@ from tests.samples import attention
 from twill.engine.partitions import under
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit
 from twill.ir.schedule import Solution
-from twill.ir.search import Options
+from twill.ir.search import Options, Use
 from twill.modulo.bounds import bounds
 from twill.modulo.simplest import issuable, proven
 from twill.smt import cpsat
 from twill.smt.polish import Polish
 from twill.smt.setting import Setting
 from twill.verify.check import check
+from twill.whatif import limited
 
 
 def setting(problem: Problem) -> Setting:
@@ -137,3 +138,24 @@ def test_where_one_group_computes_what_works_on_starts_early() -> None:
     starts = dict(zip((op.id for op in operations), best.start, strict=True))
     assert starts["mma"] - starts["first"] == 8
     assert starts["last"] - starts["other"] == 4
+
+
+def test_what_fits_a_thread_block_still_does_when_it_is_simple() -> None:
+    """And what does not is not made simpler, but that it may have fewer groups."""
+    problem = attention().problem
+    interval = 2 * bounds(problem).value
+    first = cpsat.attempt(problem, interval, 2).solution
+    assert first is not None
+    simple = Polish(setting(problem), first).run()[0]
+    assert simple != first
+    use = Use(fits=lambda found: found == first)
+    assert Polish(replace(setting(problem), use=use), first).run()[0] == first
+    unfit = Polish(replace(setting(problem), use=Use(fits=lambda found: False)), first).run()[0]
+    assert unfit == first or len(unfit.groups) < len(first.groups)
+    most = max(group.registers for group in first.groups)
+    use = Use(
+        fits=lambda found: max(group.registers for group in found.groups) <= most,
+        within=lambda problem, found: limited(problem, registers=most),
+    )
+    best = Polish(replace(setting(problem), use=use), first).run()[0]
+    assert use.fits(best)

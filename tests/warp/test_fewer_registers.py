@@ -8,7 +8,7 @@ from twill.diagnostics import TwillError
 from twill.files import load, read_schedule
 from twill.generation import loop_nest
 from twill.inputs import Inputs, cases
-from twill.ir.problem import Problem
+from twill.ir.problem import Limits, Problem
 from twill.ir.schedule import Result
 
 KERNEL = Inputs("examples/ttgir/fa_fwd_subtiled.sm90.ttgir", arch="sm90")
@@ -46,8 +46,30 @@ def test_groups_get_the_same_number_where_they_have_too_many_together() -> None:
     assert [group.registers for group in made.groups if group.warps == 4] == [MOST, MOST]
 
 
+def test_groups_get_what_a_thread_block_has_where_fewer_cannot_issue_the_loop() -> None:
+    """384 threads of 168 registers: 1,024 less than there are."""
+    kept, tried = read_schedule(load(SCHEDULE), SCHEDULE).result, list[Limits]()
+    alone = given([], works=0)
+
+    def solve(problem: Problem) -> Result:
+        tried.append(problem.limits)
+        if len(tried) == 1:
+            return alone(problem)
+        assert kept.solution
+        groups = tuple(
+            replace(group, registers=number)
+            for group, number in zip(kept.solution.groups, (24, 248, 232), strict=True)
+        )
+        return replace(kept, problem=problem, solution=replace(kept.solution, groups=groups))
+
+    made, _ = loop_nest.program(cases(KERNEL), solve)
+    assert [limits.registers_total for limits in tried] == [65536, 384 * 168]
+    assert [group.registers for group in made.groups if group.warps == 4] == [248, 232]
+
+
 def test_fewer_groups_come_first_and_are_taken_where_nothing_is_lost() -> None:
-    """With few registers for each group most loops have no schedule, which takes long to find out."""
+    """Before few registers for each group, with which most loops have no schedule, which takes long to find
+    out."""
     kept, tried = read_schedule(load(SCHEDULE), SCHEDULE).result, list[tuple[int, int]]()
     alone = given([], works=0)
 
@@ -64,7 +86,7 @@ def test_fewer_groups_come_first_and_are_taken_where_nothing_is_lost() -> None:
         return replace(kept, problem=problem, solution=replace(kept.solution, groups=groups))
 
     loop_nest.program(cases(KERNEL), solve)
-    assert [groups for _, groups in tried[1:]] == [2]
+    assert [groups for _, groups in tried[1:]] == [3, 2]
     assert {registers for registers, _ in tried} == {tried[0][0]}
 
 

@@ -17,8 +17,10 @@ from twill.inputs import Case
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result, Solution
+from twill.ir.search import Use
 from twill.modulo.bounds import bounds
 from twill.targets import target
+from twill.verify import check
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.dataflow import Code, read, variables
 from twill.warp.lower import lower
@@ -291,8 +293,7 @@ def _attempts(
     one = _scheduled(case, first)
     registers = most_alike(granted([one]), one)
     if not (fits(granted([one]), one) or _issued_by(few, first)):
-        in_all = min(problem.limits.registers_total, in_a_block(granted([one]), one))
-        yield limited(problem, groups=len(one.solution.groups), registers_in_all=in_all), True
+        yield _in_a_block(problem, one), True
     if max(group.registers for group in one.solution.groups) > registers:
         yield few, True
         yield limited(problem, registers=registers), False
@@ -344,16 +345,28 @@ def keeping(problem: Problem) -> Callable[[Solution], bool]:
     return lambda found: all(len({found.group[op] for op in same}) == 1 for same in sets)
 
 
-def has_registers(case: Case) -> Callable[[Solution], bool]:
-    """Whether a thread block has the registers that the groups of a schedule need."""
+def in_a_thread_block(case: Case) -> Use:
+    """Schedules for whose groups a thread block has the registers."""
+    if case.loop is None or case.graph is None or case.machine is None:
+        return Use()
+    scheduled = partial(Scheduled, case.loop, case.graph, case.problem, machine=case.machine)
 
-    def found(solution: Solution) -> bool:
-        if case.loop is None or case.graph is None or case.machine is None:
-            return True
-        one = Scheduled(case.loop, case.graph, case.problem, solution, case.machine)
+    def fit(solution: Solution) -> bool:
+        one = scheduled(solution=solution)
         return fits(granted([one]), one)
 
-    return found
+    def within(problem: Problem, solution: Solution) -> Problem:
+        one = scheduled(solution=solution)
+        less = _in_a_block(problem, one)
+        return less if fit(solution) and not check(less, solution) else problem
+
+    return Use(fits=fit, within=within)
+
+
+def _in_a_block(problem: Problem, one: Scheduled) -> Problem:
+    """With the registers that a thread block of up to as many groups has, whatever their number."""
+    in_all = min(problem.limits.registers_total, in_a_block(granted([one]), one))
+    return limited(problem, groups=len(one.solution.groups), registers_in_all=in_all)
 
 
 def _partitioned(code: Code, tied: Ties, case: Case, before: Sequence[Scheduled]) -> Problem:

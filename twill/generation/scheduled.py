@@ -12,10 +12,10 @@ from twill.diagnostics import TwillError
 from twill.engine.clock import own_clock
 from twill.generation.choices.subtiles import MORE_WARPS, OTHER, SPILLS, Searched, Solve, Told, searched
 from twill.generation.going_together import going_together
-from twill.generation.loop_nest import has_registers, keeping, tied_problem
+from twill.generation.loop_nest import in_a_thread_block, keeping, tied_problem
 from twill.inputs import Case, Inputs, cases, is_graph
 from twill.ir.schedule import Result
-from twill.ir.search import Options, Use
+from twill.ir.search import Options
 from twill.pipeline import Begun, restricted
 
 
@@ -52,25 +52,25 @@ def _is_own(case: Case, result: Result) -> bool:
 def of_use(solve: Solve, told: Told, case: Case, options: Options, known: Begun | None) -> Result:
     """The loop by itself where its first answers decide, else with what is tied in one group: any schedule
     without that is not the loop's in the end."""
-    fits, tied, own = has_registers(case), tied_problem(case), own_clock()
+    use, tied, own = in_a_thread_block(case), tied_problem(case), own_clock()
     if known is None or case.problem.implementations or tied == case.problem:
-        return solve(case, options, known and replace(known, use=Use(fits=fits)))
+        return solve(case, options, known and replace(known, use=use))
     began = own.mark(known.spent)
     kept = keeping(tied)
-    result = solve(case, options, replace(known, use=Use(kept, brief=True, fits=fits)))
+    result = solve(case, options, replace(known, use=replace(use, kept=kept, brief=True)))
     if result.status in ("optimal", "infeasible"):
         return result
     more = restricted(tied, options, partial(told, case.name), result)
     if result.solution and kept(result.solution) and more.made is None:
         more = replace(more, made=result.solution)
-    more = replace(more, spent=own.since(began), use=Use(fits=fits))
+    more = replace(more, spent=own.since(began), use=use)
     found = solve(replace(case, problem=tied), options, more)
     return found if found.solution else solve(case, options, replace(known, spent=own.since(began)))
 
 
 def _fitting(solve: Solve, case: Case, options: Options, known: Begun | None) -> Result:
     """The loop with what goes together."""
-    return solve(case, options, known and replace(known, use=Use(fits=has_registers(case))))
+    return solve(case, options, known and replace(known, use=in_a_thread_block(case)))
 
 
 def _in_a_form(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from twill.ir.problem import Time
+from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 
 Engine = Literal["auto", "cpsat", "sat", "yices", "cbc", "scip"]
@@ -59,6 +59,10 @@ def _any(found: Solution) -> bool:
     return True
 
 
+def _as_it_is(problem: Problem, found: Solution) -> Problem:
+    return problem
+
+
 @dataclass(frozen=True, slots=True)
 class Use:
     """Which schedules are of use, beyond the rules: a search spends no time on what is not."""
@@ -71,6 +75,8 @@ class Use:
     fits: Callable[[Solution], bool] = _any
     """Whether a thread block has what its groups need; otherwise a schedule is not made simpler, but that a
     small one has fewer groups where these are found soon."""
+    within: Callable[[Problem, Solution], Problem] = _as_it_is
+    """The problem with limits that a schedule keeps and that its simpler forms are to keep."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ class Polish:
         """The simplified answer, and the goals whose optimum is not proven. One whose groups need too many
         registers together only has fewer groups, where these are found soon."""
         groups = self.joint and self._groups(self._quickly)
-        if not self.setting.use.fits(self.best):
+        if not self._fits(self.best):
             return self.best, []
         with self._guessed():
             sure = self._simpler_partition(groups) if self.joint else {}
@@ -167,6 +167,10 @@ class Polish:
         refuted, last = True, self.large and attempt == self._freely
         for count in range(least_groups(self.problem, self.best), len(self.best.groups)):
             probe = attempt(count)
+            if probe.solution is not None and self._spoils(probe.solution):
+                if self._narrowed(self.problem):
+                    self._groups(attempt)
+                return False
             if probe.solution is not None:
                 self.best = probe.solution
                 return refuted
@@ -222,6 +226,22 @@ class Polish:
                 return probe
         return NOTHING
 
+    def _fits(self, found: Solution) -> bool:
+        """Its groups do not need too many registers together."""
+        return self.setting.use.fits(found)
+
+    def _spoils(self, found: Solution) -> bool:
+        """Its groups need too many registers together, and those of the best do not."""
+        return self._fits(self.best) and not self._fits(found)
+
+    def _narrowed(self, problem: Problem) -> Problem | None:
+        """A problem with fewer registers in all, which all problems have from now on, so that nothing is
+        proven any more; None where it has no fewer."""
+        within = self.setting.use.within
+        self.setting = replace(self.setting, problem=within(self.problem, self.best))
+        narrowed = within(problem, self.best)
+        return None if narrowed == problem else narrowed
+
     def _counts(self, labels: Labels) -> bool:
         """A schedule under this partition is as good as the best in what its groups are to issue."""
         return not self.issuable or issuable(self.problem, self.best.interval, labels)
@@ -235,7 +255,7 @@ class Polish:
         if own < setting.in_flight:
             self.setting = replace(setting, in_flight=own)
             self._fewer_channels()
-            self.setting = setting
+            self.setting = replace(self.setting, in_flight=setting.in_flight)
             if not setting.options.proofs:
                 return False
         return self._fewer_channels()
@@ -296,6 +316,9 @@ class Polish:
         budget = replace(self.setting.budget(share), stop=self.guess)
         step = Step(goal, problem, self.best, self.setting.in_flight, self.joint, tactics, share)
         improved = self.solved.improved(step, budget)
+        if improved.best and self._spoils(improved.best):
+            narrowed = self._narrowed(problem)
+            return (self._improved(goal, narrowed, alike, in_order)[0] if narrowed else self.best), False
         return improved.best or self.best, improved.proven
 
     def _within(self, groups: int) -> Problem:

@@ -77,7 +77,7 @@ class Race:
 
     @property
     def few(self) -> int:
-        return self.setting.roomy(self.interval)
+        return self.setting.few(self.interval)
 
 
 @dataclass(frozen=True, slots=True)

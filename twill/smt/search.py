@@ -347,7 +347,7 @@ def _probed_midway(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tup
     steps for few are spared where more of them are faster."""
     low, high, middle = evidence.low, evidence.high, (evidence.low + evidence.high - 1) // 2
     little = NEAR * (high - _floor(evidence, agenda)) <= high < 2 * NEAR * (high - low)
-    known = evidence.known(middle, setting.roomy(middle)) if setting.problem.monotone else None
+    known = evidence.known(middle, setting.few(middle)) if setting.problem.monotone else None
     if agenda.midway or agenda.stage != "few" or evidence.best is None or known is None or not little:
         return evidence, agenda
     share, tried = replace(agenda, work=agenda.work / MIDWAY, stage="brief"), replace(agenda, midway=True)
@@ -446,7 +446,7 @@ def _decide(
     binding = tuple(projection for projection, _ in evidence.binding)
     fewer = agenda.stage != "few" or (setting.problem.monotone and evidence.best is not None)
     stage: Stage = agenda.stage if fewer else "brief"
-    known = evidence.known(interval, setting.roomy(interval)) if setting.problem.monotone else None
+    known = evidence.known(interval, setting.few(interval)) if setting.problem.monotone else None
     decision = decide(Race(setting, interval, agenda.work, stage, evidence.best, binding, known))
     probe = decision.probe
     if stage != "few" or decision.partly is None:
@@ -462,7 +462,7 @@ def _decide(
             "note",
             probe.engine,
             interval,
-            f"none at {interval} with up to {setting.roomy(interval)} iterations in flight",
+            f"none at {interval} with up to {setting.few(interval)} iterations in flight",
         )
     return evidence.partly_excluding(decision.partly), replace(
         agenda, undecided=agenda.undecided | {interval}

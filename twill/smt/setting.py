@@ -20,9 +20,6 @@ LARGE = 48
 """Operations above which stating the complete model takes seconds."""
 
 
-ROOM = 8
-"""Iterations are longer than the shortest possible one by this part, about."""
-
 Reserve = Callable[[], Solution | None]
 """Constructs a schedule near the lower bound; a simpler one at the bound is looked for first, quickly."""
 
@@ -82,11 +79,6 @@ class Setting:
         """Iterations in flight that are probed first: no more than `FEW`, unless the shortest possible
         iteration has more."""
         return min(max(FEW, -(-self.shortest // interval)), self.in_flight)
-
-    def roomy(self, interval: Time) -> int:
-        """The same where iterations are a little longer than the shortest possible one, as most are: with no
-        more iterations in flight than that one has, the last intervals are found to no purpose."""
-        return max(self.few(interval), self.few(interval * ROOM // (ROOM + 1)))
 
     @property
     def remaining(self) -> float:
