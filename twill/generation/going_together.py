@@ -17,9 +17,10 @@ from twill.generation.choices import subtiles
 from twill.generation.loop_nest import LEAST, NoScheduleError, Solver, on_shared_groups, sharing
 from twill.inputs import Case
 from twill.ir.problem import Problem
-from twill.ir.schedule import Result
+from twill.ir.schedule import Result, Solution
 from twill.ir.search import Options as Search
 from twill.pipeline import adopted, begun, restricted, up_to
+from twill.verify import check
 from twill.warp.alignment import CarriedSplitError
 
 AGAIN = 0.25
@@ -36,6 +37,7 @@ def going_together(
     solve: subtiles.Solve,
     told: subtiles.Told = lambda loop, event: None,
     began: Mark | None = None,
+    before: Sequence[Result] = (),
 ) -> Together:
     """Schedules of loops that one thread block can have for those of each kernel, and notes on what that
     costs.
@@ -44,13 +46,14 @@ def going_together(
     is solved on their groups, as `loop_nest.program` does it: what the result alone excludes stays excluded.
     There is no search for what another one has answered. These searches have, together, what those of the
     loops alone, from `began` on, have left of the time limit of each loop, `AGAIN` of it at least, and
-    `LEAST` of it each. All results of a kernel stay where one is no schedule, and, with a note, where none
-    were found that go together.
+    `LEAST` of it each; they begin with the best of what was found `before` that keeps their rules. All
+    results of a kernel stay where one is no schedule, and, with a note, where none were found that go
+    together.
     """
     found = list[Together]()
     for _, some in groupby(zip(cases, results, strict=True), lambda one: _kernel(one[0])):
         own = {case.name: (case, result) for case, result in some}
-        found.append(_of_one_kernel(_Searches(own, search, solve, told, began)))
+        found.append(_of_one_kernel(_Searches(own, search, solve, told, began, before)))
     return tuple(chain(*(one for one, _ in found))), tuple(chain(*(notes for _, notes in found)))
 
 
@@ -65,6 +68,8 @@ class _Searches:
     told: subtiles.Told
     before: Mark | None = None
     """When the searches for the loops alone began."""
+    others: Sequence[Result] = ()
+    """Results of other searches for loops."""
     clock: Clock = field(default_factory=own_clock)
     found: list[Result] = field(init=False)
     """All results, added to by each search."""
@@ -94,9 +99,19 @@ class _Searches:
             report = partial(self.told, case.name)
             wider = _within(problem, alone.problem)
             known = restricted(problem, options, report, alone) if wider else begun(problem, options, report)
+            known = replace(known, made=self._best(problem, known.made))
             answer = self.solve(replace(case, problem=problem), options, known)
         self.found.append(answer)
         return answer
+
+    def _best(self, problem: Problem, made: Solution | None) -> Solution | None:
+        """The best schedule that keeps the rules of a problem: what is made for it, or what was found."""
+        best = made
+        alike = (one for one in (*self.found, *self.others) if one.problem.operations == problem.operations)
+        for found in (one.solution for one in alike if one.solution):
+            if (best is None or found.interval < best.interval) and not check(problem, found):
+                best = found
+        return best
 
     def faster(self, problem: Problem, result: Result) -> bool:
         """Whether the problem has a schedule of a smaller interval, for what a short search finds."""

@@ -20,7 +20,6 @@ from twill.ir.schedule import Result, Solution
 from twill.ir.search import Use
 from twill.modulo.bounds import bounds
 from twill.targets import target
-from twill.verify import check
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.dataflow import Code, read, variables
 from twill.warp.lower import lower
@@ -356,9 +355,7 @@ def in_a_thread_block(case: Case) -> Use:
         return fits(granted([one]), one)
 
     def within(problem: Problem, solution: Solution) -> Problem:
-        one = scheduled(solution=solution)
-        less = _in_a_block(problem, one)
-        return less if fit(solution) and not check(less, solution) else problem
+        return _in_a_block(problem, scheduled(solution=solution))
 
     return Use(fits=fit, within=within)
 

@@ -33,15 +33,21 @@ class Schedules(NamedTuple):
 
 def scheduled(inputs: Inputs, found: Sequence[Case], search: Options, solve: Solve, told: Told) -> Schedules:
     """The schedules of the loops `found` of the inputs, each searched by `solve`."""
-    began = own_clock().mark()
-    alone = solve if search.modulo_only else partial(of_use, solve, told)
+    began, every = own_clock().mark(), list[Result]()
+
+    def recorded(case: Case, options: Options, known: Begun | None) -> Result:
+        every.append(solve(case, options, known))
+        return every[-1]
+
+    alone = solve if search.modulo_only else partial(of_use, recorded, told)
     form, made = _in_a_form(inputs, found, search, alone, told)
     notes = (made.note,) if made.note else ()
     if search.modulo_only:
         return Schedules(form, made.results, made.results, notes)
     taken = found if form == inputs else cases(form)
     own = tuple(one for case, one in zip(taken, made.results, strict=True) if _is_own(case, one))
-    together, said = going_together(taken, made.results, search, partial(_fitting, solve), told, began)
+    fitting = partial(_fitting, solve)
+    together, said = going_together(taken, made.results, search, fitting, told, began, every)
     return Schedules(form, own, together, (*notes, *said))
 
 

@@ -76,7 +76,7 @@ class Use:
     """Whether a thread block has what its groups need; otherwise a schedule is not made simpler, but that a
     small one has fewer groups where these are found soon."""
     within: Callable[[Problem, Solution], Problem] = _as_it_is
-    """The problem with limits that a schedule keeps and that its simpler forms are to keep."""
+    """The problem with limits that make simpler forms of a schedule fit too."""
 
 
 @dataclass(frozen=True, slots=True)
