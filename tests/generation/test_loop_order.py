@@ -6,6 +6,7 @@ from itertools import groupby
 import pytest
 
 from twill.diagnostics import TwillError
+from twill.engine.clock import own_clock
 from twill.files import load, read_schedule
 from twill.generation import loop_nest
 from twill.generation.going_together import going_together
@@ -15,6 +16,7 @@ from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options
 from twill.pipeline import Begun, begun
+from twill.verify import check
 
 KERNEL = Inputs("examples/ttgir/fa_fwd_causal.sm90.ttgir", arch="sm90")
 KEPT = "tests/kernels/schedules/fa_fwd_causal.{}.json"
@@ -116,6 +118,35 @@ def test_schedules_that_go_together_are_not_searched_again() -> None:
     found = cases(KERNEL)
     kept = [read_schedule(load(path), path).result for path in map(KEPT.format, ("for.0", "for.1"))]
     assert going_together(found, kept, Options(), never) == (tuple(kept), ())
+
+
+def test_searches_beside_each_other_have_what_those_alone_left_and_begin_with_what_was_found() -> None:
+    """Two loops with a limit of 10 s each, 18 s of which are gone: a quarter of 20 s is left in any case."""
+    solve, found, began = given([], shared={"for.0": 160}), cases(KERNEL), own_clock().mark()
+    paths = map(KEPT.format, ("for.0", "for.1"))
+    before = [
+        replace(read_schedule(load(path), path).result, problem=case.problem)
+        for path, case in zip(paths, found, strict=True)
+    ]
+    intervals = {one.problem.name: one.solution.interval for one in before if one.solution}
+    limits = list[float]()
+
+    def again(case: Case, options: Options, known: Begun | None) -> Result:
+        limits.append(options.time_limit)
+        mine = next(one.solution for one in before if one.problem.name == case.name)
+        assert known
+        assert mine
+        if not check(case.problem, mine):
+            assert known.made
+            assert known.made.interval <= intervals[case.name]
+        own_clock().count(options.time_limit)
+        return solve(case.problem)
+
+    own_clock().count(18)
+    alone = [solve(case.problem) for case in found]
+    going_together(found, alone, Options(time_limit=10), again, began=began, before=before)
+    assert limits[0] == pytest.approx(5)
+    assert set(limits[1:]) <= {2.5}
 
 
 def never(case: Case, options: Options, known: Begun | None) -> Result:
