@@ -76,6 +76,8 @@ class _Searches:
     began: Mark = field(init=False)
     seconds: float = field(init=False)
     """Counted seconds for all searches, each of which has a least one."""
+    limited: list[tuple[Result, float]] = field(default_factory=list[tuple[Result, float]])
+    """Results of searches with their time limits."""
 
     def __post_init__(self) -> None:
         self.found = [result for _, result in self.own.values()]
@@ -101,6 +103,7 @@ class _Searches:
             known = restricted(problem, options, report, alone) if wider else begun(problem, options, report)
             known = replace(known, made=self._best(problem, known.made))
             answer = self.solve(replace(case, problem=problem), options, known)
+            self.limited.append((answer, options.time_limit))
         self.found.append(answer)
         return answer
 
@@ -128,7 +131,8 @@ class _Searches:
 
     def _answered(self, problem: Problem, options: Search, alone: Result) -> Result | None:
         proven = [one for one in self.found if one.status in ("optimal", "infeasible")]
-        same = next((one for one in proven if one.problem == problem), None)
+        enough = (one for one, limit in self.limited if limit >= options.time_limit)
+        same = next((one for one in (*proven, *enough) if one.problem == problem), None)
         of_loop = [one for one in self.found if one.problem.name == problem.name]
         wider = _within(problem, alone.problem)
         adopting = adopted(problem, options, alone, of_loop) if wider else None
