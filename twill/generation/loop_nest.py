@@ -291,10 +291,13 @@ def _attempts(
     few, more = (limited(problem, groups=min(problem.limits.groups, most + n)) for n in (0, 1))
     one = _scheduled(case, first)
     registers = most_alike(granted([one]), one)
-    if not (fits(granted([one]), one) or _issued_by(few, first)):
+    unfit, few_issue = not fits(granted([one]), one), _issued_by(few, first)
+    if unfit and not few_issue:
         yield _in_a_block(problem, one), True
     if max(group.registers for group in one.solution.groups) > registers:
         yield few, True
+        if unfit and few_issue:
+            yield _in_a_block(problem, one), True
         yield limited(problem, registers=registers), False
     yield few, False
     yield more, False
