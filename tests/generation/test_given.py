@@ -71,12 +71,12 @@ def test_a_kernel_has_the_form_that_is_predicted_to_be_faster_with_a_given_sched
 def test_a_schedule_of_another_problem_is_kept(tmp_path: Path) -> None:
     """A search for the loop would not find it."""
     path = tmp_path / "schedule.json"
-    limited = replace(GEMM, registers=200)
+    limited = replace(GEMM, shared=160_000)
     path.write_text(write_schedule(solve(cases(limited)[0].problem, Options(time_limit=20, explain=False))))
     open_form = replace(GEMM, persistent=None)
     made = generate(open_form, replace(OPTIONS, schedules=(str(path),)))
     assert not made.form
-    assert made.loops[0].problem.limits.registers_per_thread == 200
+    assert made.loops[0].problem.limits.shared == 160_000
 
 
 def test_what_is_wrong_with_any_schedule_is_said_of_the_given_one() -> None:

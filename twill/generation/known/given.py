@@ -89,6 +89,12 @@ def _has(facts: Callable[[Operation], object]) -> Callable[[Case, Result], bool]
     return lambda case, one: [*map(facts, case.problem.operations)] == [*map(facts, one.problem.operations)]
 
 
+def _is_found(case: Case, one: Result) -> bool:
+    """Whether a search for the loop finds the schedule, where it has as many groups and registers: not where
+    it leaves shared memory to other thread blocks."""
+    return one.problem.limits.shared == case.problem.limits.shared and _numbers_agree(case, one)
+
+
 def _numbers_agree(case: Case, one: Result) -> bool:
     """Whether a loop has the numbers of a schedule: beside other loops that may be tied to groups of these,
     and have limits that leave them room."""
@@ -111,7 +117,7 @@ def ways(options: GenerateOptions, inputs: Inputs) -> Iterator[GenerateOptions]:
 
     Where these are of the problems that the loops have, they are what searches for these find: the kernel
     has the form that is predicted to be fastest, and the schedules if that form has their problems. Others
-    (what-if options, another machine file, a part of an SM) a search would not find: they stay. (On an H200,
+    (other costs, another machine file, a part of an SM) a search would not find: they stay. (On an H200,
     gradients of Triton's attention tutorial 0.442 ms in the form of the schedules of a thread block alone,
     0.301 in two thread blocks on an SM; vLLM's AWQ product 0.401 and 0.307 ms.)"""
     if not options.schedules or options.keep_schedules:
@@ -123,8 +129,7 @@ def ways(options: GenerateOptions, inputs: Inputs) -> Iterator[GenerateOptions]:
     refuse_foreign(kept, [*own])
     for one in kept.values():
         _refuse_broken(one)
-    whole = len(own) > 1 or all(one.problem.limits == own[name].problem.limits for name, one in kept.items())
-    answers = whole and all(_numbers_agree(own[name], one) for name, one in kept.items())
+    answers = all(_is_found(own[name], one) for name, one in kept.items())
     keeping = replace(options, keep_schedules=True)
     limit = min(options.time_limit, INSTEAD)
     instead = replace(
