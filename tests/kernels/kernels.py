@@ -2810,6 +2810,19 @@ def peeked_columns(q, k, o, rows, size, COUNT, DIM: tl.constexpr, BLOCK: tl.cons
 
 
 @triton.jit
+def rehearsed(q, k, o, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """o = (q @ k.T / 16) @ k for 16 rows of q, of which every warp would keep all columns in registers."""
+    row, d, place = tl.arange(0, 16), tl.arange(0, DIM), tl.arange(0, BLOCK)
+    x = tl.load(q + row[:, None] * DIM + d[None, :])
+    acc = tl.zeros([16, DIM], tl.float32)
+    for i in range(0, N, BLOCK):
+        y = tl.load(k + (i + place)[:, None] * DIM + d[None, :])
+        scores = tl.dot(x, y.T) * 0.0625
+        acc = tl.dot(scores.to(tl.float16), y, acc)
+    tl.store(o + row[:, None] * DIM + d[None, :], acc.to(tl.float16))
+
+
+@triton.jit
 def confined(
     a, b, c, M, N, K, stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3685,6 +3698,7 @@ TWILL = {
         **dict.fromkeys("qk", "*fp16:16"), "o": "*fp32:16", "rows": "*i32:16", "size": "i32", "COUNT": "i32:16", "DIM": 64,
         "BLOCK": 64, "num_warps": 4,
     },
+    "rehearsed": {**dict.fromkeys("qko", "*fp16:16"), "N": "i32:16", "DIM": 512, "BLOCK": 16, "num_warps": 4},
     "confined": {**HALF, **SIZES, "stride": "i32:16", "BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 128, "num_warps": 4},
     "modulated": {**HALF, "weights": "*fp16:16", **SIZES, **TILE},
     "distant": {
@@ -4308,6 +4322,7 @@ VARIANTS = {
     "peeked": ("peeked", {}),
     "paged": ("paged", {}),
     "peeked_columns": ("peeked_columns", {}),
+    "rehearsed": ("rehearsed", {}),
     "astride": ("astride", {}),
     "bytewise": ("bytewise", {}),
     "marching": ("marching", {}),

@@ -243,7 +243,7 @@ def mma(work: Work, machine: Machine) -> Charge:
         max(a.dtype, b.dtype, key=_width),
         f"multiply-adds ({rounded}x{n}x{k})",
     )
-    read = _operand(a, n, cost.a_columns) + _operand(b, m, cost.b_rows)
+    read = _operand(a, n, cost.a_columns) + _operand(b, m, cost.b_rows) + work.read
     return with_shared(made, read, "operands", machine)
 
 

@@ -100,6 +100,9 @@ class Work:
     """How many of its operands are the same in every iteration."""
     mnk: tuple[int, int, int] | None = None
     """Of a matrix product: `inputs` are then A and B."""
+    read: int = 0
+    """Of a matrix product: bytes that all warps together read of operands which stay in shared memory during
+    the loop."""
     exchange: Exchange | None = None
     """Of a reduction or scan."""
     combine: tuple[str, ...] = ()

@@ -325,6 +325,7 @@ BUFFERS = (
         "load_buffer",
         _SAME,
         role="buffer_load",
+        repeatable=True,
         syntax=Syntax(operands=1),
         counts=(1, 2, 1),
         rule=rules.unchanged,

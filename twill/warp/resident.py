@@ -9,7 +9,7 @@ of one whose warps share rows (each of them needs all of K, and has a part of th
 hold as it is laid out are always read from shared memory.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from math import prod
 
@@ -35,7 +35,7 @@ def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Grou
         if role(op) == "tensor_memory_mma"
         for value in inputs(op)
     }
-    staged, kept = set[int](), dict[int, dict[int, int]]()
+    staged, kept = _fragments(code, inside), dict[int, dict[int, int]]()
     for group, mma, position, read in _operands(code, loops):
         value = _buffer(code, read)
         maker = code.maker(value)
@@ -53,6 +53,14 @@ def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Grou
         if group.registers + sum(own.values()) > most[group.id]:
             staged |= own.keys()
     return replace(code, resident=frozenset(staged))
+
+
+def _fragments(code: Code, inside: Set[int]) -> set[int]:
+    """Buffers that are filled outside of the loops, and that these read into registers in every iteration."""
+    reads = (op for op in code.ops.values() if role(op) == "buffer_load" and op.index in inside)
+    makers = (code.maker(op.operands[0]) for op in reads)
+    filled = (one for one in makers if one is not None and one.name == ALLOC and one.operands)
+    return {one.result.id for one in filled if one.index not in inside}
 
 
 def _operands(code: Code, loops: Sequence[Scheduled]) -> Iterator[tuple[Group, Op, int, Value]]:

@@ -31,6 +31,7 @@ FOLDS: Mapping[str, str] = {
         "an MMA operand whose elements change threads is written to shared memory and read there by the"
         " tensor core"
     ),
+    "fragment": "a local_load of a buffer from before the loop: MMAs read their operand from there",
 }
 """The folding rules by name, and why each is right."""
 
@@ -88,6 +89,8 @@ class _Classifier:
                 return "view", "view"
             case "convert" if row(op).role == "layout":
                 return self._convert(op)
+            case "shared_load" if self._fragment(op):
+                return "view", "fragment"
             case "shared_store" | "tensor_store" if row(op).access == "alloc":
                 return self._alloc(op, kind)
             case _:
@@ -109,6 +112,12 @@ class _Classifier:
         ):
             return "shared_store", None
         return "convert", None
+
+    def _fragment(self, op: Op) -> bool:
+        """An operand of MMAs that lies in shared memory throughout the loop."""
+        readers = self.body.readers(op.result)
+        outside = self.body.owner(self.body.trace(op.operands[0])[0]) is None
+        return outside and bool(readers) and all(role(reader) == "dot" for reader in readers)
 
     def _alloc(self, op: Op, kind: Kind) -> tuple[Kind, str | None]:
         contents = [v for v in op.operands if isinstance(v.type, Tensor)]

@@ -10,7 +10,7 @@ from twill.extract.dependence.nodes import Nodes
 from twill.extract.dependence.tiles import tile
 from twill.extract.dependence.values import Values
 from twill.ir.graph import Invariant
-from twill.ir.loop import Tensor, Value
+from twill.ir.loop import Op, Tensor, Value
 from twill.ops.mma import copied_scales
 from twill.ops.table import lookup, role
 
@@ -27,17 +27,24 @@ class Invariants:
         cheap to make again."""
         written = {storage.root.id for storage in self.values.memory[1]}
         found: dict[int, tuple[Value, list[str]]] = {}
-        for op in self.nodes.ops:
+        for op, node in self._readers():
             for value in self.body.reads(op):
                 outer, _ = root(self.body, self.folding, value) if buffer(value) else self.body.trace(value)
                 if self.body.owner(outer) is None and outer.id not in written and self._takes_room(outer):
                     users = found.setdefault(outer.id, (outer, []))[1]
-                    users.append(self.nodes.ids[op.index])
+                    users.append(node)
         for outer, users in found.values():
             held = tile(outer.type, self.body.threads)
             if held:
                 yield Invariant(outer.name.removeprefix("%"), held, tuple(dict.fromkeys(users)))
         yield from self._copies_of_scales()
+
+    def _readers(self) -> Iterator[tuple[Op, str]]:
+        """The operations that read what is outside, with their nodes; folded reads of buffers too."""
+        for op in self.body.ops:
+            away = self.folding.away(op)
+            if not away or role(op) == "buffer_load":
+                yield op, self.nodes.ids[self.nodes.users[op.index] if away else op.index]
 
     def _copies_of_scales(self) -> Iterator[Invariant]:
         """In tensor memory, of each block-scaled MMA."""

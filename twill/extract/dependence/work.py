@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from twill.extract.dependence.body import Body
 from twill.extract.dependence.fold import Folding, stays_in_threads
-from twill.extract.dependence.tiles import in_shared, with_repeated_rows
+from twill.extract.dependence.tiles import in_shared, tile, with_repeated_rows
 from twill.ir.distribution import distribution
 from twill.ir.graph import Exchange, Kind, Tile, Work
 from twill.ir.loop import MemDesc, Op, Region, Scalar, Tensor, Value
@@ -35,7 +35,16 @@ def works(body: Body, folding: Folding, op: Op, tile_of: TileOf) -> tuple[tuple[
     inputs = tuple(t for t in map(tile_of, _tiles(op.operands)) if t)
     made = tuple(t for t in map(tile_of, _tiles(op.results)) if t)
     fixed = sum(not body.origins(v, lambda _: False) for v in _tiles(op.operands))
-    return (_work(body, op, kind, inputs, made, fixed),), ()
+    made_of = _work(body, op, kind, inputs, made, fixed)
+    return (replace(made_of, read=_read(body, folding, op)) if kind == "mma" else made_of,), ()
+
+
+def _read(body: Body, folding: Folding, mma: Op) -> int:
+    """As `Work.read`."""
+    makers = (body.owner(value) for value in mma.operands[:2])
+    loads = (one for one in makers if one and role(one) == "buffer_load" and folding.away(one))
+    held = (tile(one.result.type, body.threads) for one in loads)
+    return sum(one.held * one.bits // 8 for one in held if one)
 
 
 def _work(

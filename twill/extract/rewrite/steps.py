@@ -47,6 +47,7 @@ from twill.extract.rewrite.mma.narrow_operands import operands_narrowed
 from twill.extract.rewrite.mma.native_widths import native_widths
 from twill.extract.rewrite.mma.shared_operands import staged_operands
 from twill.extract.rewrite.mma.shared_scales import shared_scales
+from twill.extract.rewrite.mma.staged_fragments import staged_fragments
 from twill.extract.rewrite.mma.staged_tiles import staged_tiles
 from twill.extract.rewrite.mma.tensor_copies import without_tensor_copies
 from twill.extract.rewrite.mma.view_accumulators import apart
@@ -125,6 +126,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         partial(_laid_out, everywhere=everywhere),
         staged_loads,
         staged_tiles,
+        staged_fragments,
     )
 
 

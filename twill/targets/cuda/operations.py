@@ -257,6 +257,12 @@ def _registers(scope: Scope, value: Value) -> str:
     return form.name
 
 
+def _fragment(scope: Scope, op: Op) -> None:
+    """A tile in shared memory, read in the layout of registers."""
+    assert isinstance(op.result.type, Tensor)
+    scope.values[op.result.id] = scope.converted(op.operands[0], op.result.type)
+
+
 def _atomic(scope: Scope, op: Op) -> None:
     """By one of the threads that hold an element, and with every thread before the fence if others are to
     see what came before."""
@@ -465,6 +471,7 @@ _STATEMENTS = {
     "tt.store": _store,
     "tt.load": _load,
     "ttg.convert_layout": convert,
+    named("buffer_load"): _fragment,
     "tt.atomic_rmw": _atomic,
     named("atomic_exchange"): _exchange,
     "scf.if": _if,

@@ -184,6 +184,8 @@ class Scope:
     def _converted(self, read: Read, slot: Slot, ops: Sequence[Op]) -> bool:
         """Whether all that uses a tile in shared memory changes its layout, to one that it can be read in."""
         users = [op for op in ops if any(value.id == read.value for value in captured(op))]
+        if users and all(role(op) == "buffer_load" for op in users):
+            return True
         one = self.program.channel(slot.channel)
         read_there = one.tensors[slot.tensor].encoding is not None or not self.alike(one)
         return read_there and bool(users) and all(role(op) == "layout" for op in users) and not self.narrow

@@ -66,7 +66,7 @@ def _of_block(module: Module, block: Block, contents: "_Contents") -> Iterator[_
         name = module.text.find(operand.name, dot.span.start, dot.span.end)
         if bits is None or at < 0 or name < 0 or _read_as_loaded(contents, operand):
             continue
-        buffer, what, edits = _buffer(tile, tile.dtype.name, bits), contents.of(operand), list[Edit]()
+        buffer, what, edits = buffer_text(tile, tile.dtype.name, bits), contents.of(operand), list[Edit]()
         if what not in buffers:
             buffers[what] = own, source = (
                 f"%twill_operand{dot.index}",
@@ -99,7 +99,7 @@ def _unread(function: Function, staged: Set[int], copied: Set[int]) -> Set[int]:
     return gone
 
 
-def _buffer(tile: Tensor, dtype: str, bits: int) -> str:
+def buffer_text(tile: Tensor, dtype: str, bits: int) -> str:
     """The type of a buffer that an MMA reads."""
     line = tile.shape[-1] * bits // 8
     layout = (
