@@ -310,7 +310,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                         float acc_56_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_56_[i_] = acc_21[((i_ & 3))];
-                        warp_mma<__half, 1, 1, 8, 2>(acc_56_, read_0, whole_55);
+                        warp_mma<__half, 1, 1, 8, 2, 4>(acc_56_, read_0, whole_55);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_21[i_] = acc_56_[((i_ & 3))];
                         await_reads(read_0);
@@ -398,7 +398,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     float acc_56_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_56_[i_] = acc_21[((i_ & 3))];
-                    warp_mma<__half, 1, 1, 8, 2>(acc_56_, read_0, whole_55);
+                    warp_mma<__half, 1, 1, 8, 2, 4>(acc_56_, read_0, whole_55);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_21[i_] = acc_56_[((i_ & 3))];
                     await_reads(read_0);
@@ -781,7 +781,7 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                         float acc_56_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_56_[i_] = acc_21[((i_ & 3))];
-                        warp_mma<__half, 1, 1, 8, 2>(acc_56_, read_0, whole_55);
+                        warp_mma<__half, 1, 1, 8, 2, 4>(acc_56_, read_0, whole_55);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_21[i_] = acc_56_[((i_ & 3))];
                     }
@@ -868,7 +868,7 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                     float acc_56_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_56_[i_] = acc_21[((i_ & 3))];
-                    warp_mma<__half, 1, 1, 8, 2>(acc_56_, read_0, whole_55);
+                    warp_mma<__half, 1, 1, 8, 2, 4>(acc_56_, read_0, whole_55);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_21[i_] = acc_56_[((i_ & 3))];
                 }

@@ -372,7 +372,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                         float acc_56_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_56_[i_] = acc_21[((i_ & 3))];
-                        warp_mma<__nv_bfloat16, 1, 1, 8, 2>(acc_56_, read_0, whole_55);
+                        warp_mma<__nv_bfloat16, 1, 1, 8, 2, 4>(acc_56_, read_0, whole_55);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_21[i_] = acc_56_[((i_ & 3))];
                         await_reads(read_0);
@@ -441,7 +441,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     float acc_56_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_56_[i_] = acc_21[((i_ & 3))];
-                    warp_mma<__nv_bfloat16, 1, 1, 8, 2>(acc_56_, read_0, whole_55);
+                    warp_mma<__nv_bfloat16, 1, 1, 8, 2, 4>(acc_56_, read_0, whole_55);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_21[i_] = acc_56_[((i_ & 3))];
                     await_reads(read_0);
@@ -887,7 +887,7 @@ centered_kernel(__nv_bfloat16* a, int32_t* b, __nv_bfloat16* c, __nv_bfloat16* s
                         float acc_56_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_56_[i_] = acc_21[((i_ & 3))];
-                        warp_mma<__nv_bfloat16, 1, 1, 8, 2>(acc_56_, read_0, whole_55);
+                        warp_mma<__nv_bfloat16, 1, 1, 8, 2, 4>(acc_56_, read_0, whole_55);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_21[i_] = acc_56_[((i_ & 3))];
                     }
@@ -955,7 +955,7 @@ centered_kernel(__nv_bfloat16* a, int32_t* b, __nv_bfloat16* c, __nv_bfloat16* s
                     float acc_56_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_56_[i_] = acc_21[((i_ & 3))];
-                    warp_mma<__nv_bfloat16, 1, 1, 8, 2>(acc_56_, read_0, whole_55);
+                    warp_mma<__nv_bfloat16, 1, 1, 8, 2, 4>(acc_56_, read_0, whole_55);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_21[i_] = acc_56_[((i_ & 3))];
                 }

@@ -128,7 +128,7 @@ confined_tma_kernel(const __grid_constant__ CUtensorMap map_x_39, __half* a, __h
                     float acc_47_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_47_[i_] = acc_31[((i_ & 3))];
-                    warp_mma<__half, 1, 1, 8, 2>(acc_47_, read_0, read_4);
+                    warp_mma<__half, 1, 1, 8, 2, 4>(acc_47_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_31[i_] = acc_47_[((i_ & 3))];
                     await_reads(read_0);
@@ -291,7 +291,7 @@ confined_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     float acc_47_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_47_[i_] = acc_31[((i_ & 3))];
-                    warp_mma<__half, 1, 1, 8, 2>(acc_47_, read_0, read_4);
+                    warp_mma<__half, 1, 1, 8, 2, 4>(acc_47_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_31[i_] = acc_47_[((i_ & 3))];
                 }

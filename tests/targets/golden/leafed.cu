@@ -443,7 +443,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                         int32_t acc_38_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                        warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                         await_reads(read_0);
@@ -465,7 +465,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -485,7 +485,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -505,7 +505,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -525,7 +525,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -545,7 +545,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -565,7 +565,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -585,7 +585,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -605,7 +605,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -625,7 +625,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -647,7 +647,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                         int32_t acc_38_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                        warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                         await_reads(read_0);
@@ -1185,7 +1185,7 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                         int32_t acc_38_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                        warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     }
@@ -1206,7 +1206,7 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1225,7 +1225,7 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1244,7 +1244,7 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1263,7 +1263,7 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1282,7 +1282,7 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1301,7 +1301,7 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1320,7 +1320,7 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1339,7 +1339,7 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1358,7 +1358,7 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                    warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1379,7 +1379,7 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                         int32_t acc_38_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
+                        warp_mma<int8_t, 1, 1, 8, 4, 4>(acc_38_, read_0, read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     }

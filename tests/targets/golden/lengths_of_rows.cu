@@ -137,7 +137,7 @@ lengths_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_20, const _
                     float cst_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) cst_[i_] = 1.0f;
-                    warp_mma_part<float, 1, 1, 4, 2, false, true>(squares_32_, squares_31, cst_);
+                    warp_mma_part<float, 1, 1, 4, 2, false, true, 4>(squares_32_, squares_31, cst_);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) squares_12[i_] = squares_32_[((i_ & 1))];
                 }
@@ -181,7 +181,7 @@ lengths_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_20, const _
                         float cst_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) cst_[i_] = 1.0f;
-                        warp_mma_part<float, 1, 1, 4, 2, false, true>(squares_32_, squares_31, cst_);
+                        warp_mma_part<float, 1, 1, 4, 2, false, true, 4>(squares_32_, squares_31, cst_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) squares_12[i_] = squares_32_[((i_ & 1))];
                     }
@@ -379,7 +379,7 @@ lengths_of_rows_kernel(__half* a, __half* b, float* c, float* d, int32_t M, int3
                     float cst_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) cst_[i_] = 1.0f;
-                    warp_mma_part<float, 1, 1, 4, 2, false, true>(squares_32_, squares_31, cst_);
+                    warp_mma_part<float, 1, 1, 4, 2, false, true, 4>(squares_32_, squares_31, cst_);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) squares_12[i_] = squares_32_[((i_ & 1))];
                 }
@@ -423,7 +423,7 @@ lengths_of_rows_kernel(__half* a, __half* b, float* c, float* d, int32_t M, int3
                         float cst_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) cst_[i_] = 1.0f;
-                        warp_mma_part<float, 1, 1, 4, 2, false, true>(squares_32_, squares_31, cst_);
+                        warp_mma_part<float, 1, 1, 4, 2, false, true, 4>(squares_32_, squares_31, cst_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) squares_12[i_] = squares_32_[((i_ & 1))];
                     }

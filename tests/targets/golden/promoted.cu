@@ -162,7 +162,7 @@ promoted_tma_kernel(const __grid_constant__ CUtensorMap map_x_27, const __grid_c
                         float acc_39_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_39_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<__half, 1, 1, 8, 4>(acc_39_, acc_37_age1, acc_38);
+                        warp_mma<__half, 1, 1, 8, 4, 4>(acc_39_, acc_37_age1, acc_38);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_39_[((i_ & 3))];
                     }
@@ -185,7 +185,7 @@ promoted_tma_kernel(const __grid_constant__ CUtensorMap map_x_27, const __grid_c
                     float acc_39_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_39_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<__half, 1, 1, 8, 4>(acc_39_, acc_37, acc_38);
+                    warp_mma<__half, 1, 1, 8, 4, 4>(acc_39_, acc_37, acc_38);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_39_[((i_ & 3))];
                 }
@@ -400,7 +400,7 @@ promoted_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t N, int32_t
                         float acc_39_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_39_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<__half, 1, 1, 8, 4>(acc_39_, acc_37_age1, acc_38);
+                        warp_mma<__half, 1, 1, 8, 4, 4>(acc_39_, acc_37_age1, acc_38);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_39_[((i_ & 3))];
                     }
@@ -422,7 +422,7 @@ promoted_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t N, int32_t
                     float acc_39_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_39_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<__half, 1, 1, 8, 4>(acc_39_, acc_37, acc_38);
+                    warp_mma<__half, 1, 1, 8, 4, 4>(acc_39_, acc_37, acc_38);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_39_[((i_ & 3))];
                 }

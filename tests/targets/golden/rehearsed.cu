@@ -122,7 +122,7 @@ rehearsed_tma_kernel(const __grid_constant__ CUtensorMap map_y_21, __half* q, __
                     uint32_t scores_22_[64];
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) scores_22_[i_] = halves(half_of(read_0[(((2 * i_) & 127)) / 2], (((2 * i_) & 127)) % 2), half_of(read_0[(((2 * i_ + 1) & 127)) / 2], (((2 * i_ + 1) & 127)) % 2));
-                    warp_mma<__half, 1, 1, 32, 2>(scores_23, read_4, scores_22_);
+                    warp_mma<__half, 1, 1, 32, 2, 4>(scores_23, read_4, scores_22_);
                     gathered1_ |= joined(read_0);
                 }
                 // cycle 163, stage 0: mul.scores_24 (tests/kernels/ttgir/rehearsed.sm90.ttgir:42:20)
@@ -314,7 +314,7 @@ rehearsed_kernel(__half* q, __half* k, __half* o, int32_t N) {
                     uint32_t scores_22_[64];
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) scores_22_[i_] = halves(half_of(read_0[(((2 * i_) & 127)) / 2], (((2 * i_) & 127)) % 2), half_of(read_0[(((2 * i_ + 1) & 127)) / 2], (((2 * i_ + 1) & 127)) % 2));
-                    warp_mma<__half, 1, 1, 32, 2>(scores_23, read_4, scores_22_);
+                    warp_mma<__half, 1, 1, 32, 2, 4>(scores_23, read_4, scores_22_);
                 }
                 // cycle 163, stage 0: mul.scores_24 (tests/kernels/ttgir/rehearsed.sm90.ttgir:42:20)
                 {

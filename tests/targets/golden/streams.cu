@@ -152,7 +152,7 @@ streams_tma_kernel(const __grid_constant__ CUtensorMap map_tile_34, const __grid
                     uint32_t v_product_55_[64];
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) v_product_55_[i_] = halves(half_of(made_41[(((2 * i_) & 127)) / 2], (((2 * i_) & 127)) % 2), half_of(made_41[(((2 * i_ + 1) & 127)) / 2], (((2 * i_ + 1) & 127)) % 2));
-                    warp_mma<__half, 1, 1, 16, 2>(twill_once0_arg0, v_product_55_, read_0);
+                    warp_mma<__half, 1, 1, 16, 2, 4>(twill_once0_arg0, v_product_55_, read_0);
                     await_reads(read_0);
                 }
                 channel_y_54.consumer_release(count_y_54 + i);
@@ -347,7 +347,7 @@ streams_kernel(__half* x, float* weights, __half* b, float* c, int32_t M, int32_
                     uint32_t v_product_55_[64];
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) v_product_55_[i_] = halves(half_of(made_41[(((2 * i_) & 127)) / 2], (((2 * i_) & 127)) % 2), half_of(made_41[(((2 * i_ + 1) & 127)) / 2], (((2 * i_ + 1) & 127)) % 2));
-                    warp_mma<__half, 1, 1, 16, 2>(twill_once0_arg0, v_product_55_, read_0);
+                    warp_mma<__half, 1, 1, 16, 2, 4>(twill_once0_arg0, v_product_55_, read_0);
                 }
                 channel_y_54.consumer_release(count_y_54 + i);
             }

@@ -117,7 +117,7 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
                     float cst_0_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) cst_0_[i_] = 1.0f;
-                    warp_mma_part<float, 1, 1, 4, 2, false, true>(rows_43, rows_42, cst_0_);
+                    warp_mma_part<float, 1, 1, 4, 2, false, true, 4>(rows_43, rows_42, cst_0_);
                 }
                 // cycle 169, stage 0: ext.wide_39 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:63:18)
                 {
@@ -159,7 +159,7 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
                     float cst_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) cst_[i_] = 1.0f;
-                    warp_mma_part<float, 1, 1, 8, 1, false, false>(squares_45_, cst_, rows_44);
+                    warp_mma_part<float, 1, 1, 8, 1, false, false, 4>(squares_45_, cst_, rows_44);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) squares_27[i_] = squares_45_[0];
                 }
@@ -201,7 +201,7 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
                         float cst_0_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) cst_0_[i_] = 1.0f;
-                        warp_mma_part<float, 1, 1, 4, 2, false, true>(rows_43, rows_42, cst_0_);
+                        warp_mma_part<float, 1, 1, 4, 2, false, true, 4>(rows_43, rows_42, cst_0_);
                     }
                     // cycle 169, stage 0: ext.wide_39 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:63:18)
                     {
@@ -245,7 +245,7 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
                         float cst_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) cst_[i_] = 1.0f;
-                        warp_mma_part<float, 1, 1, 8, 1, false, false>(squares_45_, cst_, rows_44);
+                        warp_mma_part<float, 1, 1, 8, 1, false, false, 4>(squares_45_, cst_, rows_44);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) squares_27[i_] = squares_45_[0];
                     }
@@ -452,7 +452,7 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
                     float cst_0_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) cst_0_[i_] = 1.0f;
-                    warp_mma_part<float, 1, 1, 4, 2, false, true>(rows_43, rows_42, cst_0_);
+                    warp_mma_part<float, 1, 1, 4, 2, false, true, 4>(rows_43, rows_42, cst_0_);
                 }
                 // cycle 169, stage 0: ext.wide_39 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:63:18)
                 {
@@ -492,7 +492,7 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
                     float cst_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) cst_[i_] = 1.0f;
-                    warp_mma_part<float, 1, 1, 8, 1, false, false>(squares_45_, cst_, rows_44);
+                    warp_mma_part<float, 1, 1, 8, 1, false, false, 4>(squares_45_, cst_, rows_44);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) squares_27[i_] = squares_45_[0];
                 }
@@ -533,7 +533,7 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
                         float cst_0_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) cst_0_[i_] = 1.0f;
-                        warp_mma_part<float, 1, 1, 4, 2, false, true>(rows_43, rows_42, cst_0_);
+                        warp_mma_part<float, 1, 1, 4, 2, false, true, 4>(rows_43, rows_42, cst_0_);
                     }
                     // cycle 169, stage 0: ext.wide_39 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:63:18)
                     {
@@ -575,7 +575,7 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
                         float cst_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) cst_[i_] = 1.0f;
-                        warp_mma_part<float, 1, 1, 8, 1, false, false>(squares_45_, cst_, rows_44);
+                        warp_mma_part<float, 1, 1, 8, 1, false, false, 4>(squares_45_, cst_, rows_44);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) squares_27[i_] = squares_45_[0];
                     }

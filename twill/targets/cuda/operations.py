@@ -243,7 +243,8 @@ def _dot(scope: Scope, op: Op) -> None:
         scope.lines += plain_dot.lines(op, name, *tiles)
         scope.await_in_place(tiles, name)
     else:
-        scope.lines.append(warp_mma.call(op, name, _registers(scope, a), _registers(scope, b)))
+        tiles, lean = (_registers(scope, a), _registers(scope, b)), scope.program.lean
+        scope.lines.append(warp_mma.call(op, name, *tiles, lean))
     scope.values[op.result.id] = held(name, op.result.type)
 
 

@@ -44,32 +44,39 @@ __device__ __forceinline__ uint32_t neighbours(const Register (&tile)[Count], in
     return word;
 }
 
-/// All instructions of a warp's part of an MMA: 16 * Rows x 8 * Columns, K of 8 * Width * Depth.
-template <class Element, int Rows, int Columns, int Depth, int Width, class D, class A, class B, int CountD, int CountA,
-          int CountB>
+/// All instructions of a warp's part of an MMA: 16 * Rows x 8 * Columns, K of 8 * Width * Depth, in `Sums` sums that
+/// are added in the end: an instruction waits for the one before it of the same sum.
+template <class Element, int Rows, int Columns, int Depth, int Width, int Sums = 1, class D, class A, class B,
+          int CountD, int CountA, int CountB>
 __device__ __forceinline__ void warp_mma(D (&d)[CountD], const A (&a)[CountA], const B (&b)[CountB]) {
     constexpr int registers = CountD / (Rows * Columns);
     static_assert(CountD == registers * Rows * Columns && (registers == 4 || registers == 2), "D");
     static_assert(sizeof(a) == 4 * Width * Rows * Depth * sizeof(Element), "A");
     static_assert(sizeof(b) == 2 * Width * Columns * Depth * sizeof(Element), "B");
-    constexpr int each = 4 / sizeof(Element);
+    constexpr int each = 4 / sizeof(Element), parts = Width / each;
+    D more[Sums][CountD] = {};
 #pragma unroll
-    for (int k = 0; k < Depth; ++k)
+    for (int step = 0; step < Depth * parts; ++step) {
+        const int k = step / parts, part = step % parts * each;
 #pragma unroll
-        for (int part = 0; part < Width; part += each)
+        for (int row = 0; row < Rows; ++row) {
+            const int left = 4 * Width * (k + Depth * row) + part;
+            const uint32_t words[4] = {neighbours<Element>(a, left), neighbours<Element>(a, left + Width),
+                                       neighbours<Element>(a, left + 2 * Width),
+                                       neighbours<Element>(a, left + 3 * Width)};
 #pragma unroll
-            for (int row = 0; row < Rows; ++row) {
-                const int left = 4 * Width * (k + Depth * row) + part;
-                const uint32_t words[4] = {neighbours<Element>(a, left), neighbours<Element>(a, left + Width),
-                                           neighbours<Element>(a, left + 2 * Width),
-                                           neighbours<Element>(a, left + 3 * Width)};
-#pragma unroll
-                for (int column = 0; column < Columns; ++column) {
-                    const int right = 2 * Width * (column + Columns * k) + part;
-                    const uint32_t pair[2] = {neighbours<Element>(b, right), neighbours<Element>(b, right + Width)};
-                    mma_sync(d + registers * (column + Columns * row), words, pair, Element());
-                }
+            for (int column = 0; column < Columns; ++column) {
+                const int right = 2 * Width * (column + Columns * k) + part;
+                const uint32_t pair[2] = {neighbours<Element>(b, right), neighbours<Element>(b, right + Width)};
+                D* const to = step % Sums ? more[step % Sums] : d;
+                mma_sync(to + registers * (column + Columns * row), words, pair, Element());
             }
+        }
+    }
+#pragma unroll
+    for (int sum = 1; sum < Sums; ++sum)
+#pragma unroll
+        for (int i = 0; i < CountD; ++i) d[i] += more[sum][i];
 }
 
 /// The same where K is 4 * Width: a thread holds the first half of an instruction's elements and more of them, so
@@ -101,8 +108,8 @@ __device__ __forceinline__ void warp_mma_short(D (&d)[CountD], const A (&a)[Coun
 /// The same of less than a whole instruction. A B of one column stands in all columns, and an A of 8 rows or less
 /// twice, so that registers of D and A are equal in pairs: where they are, a thread holds one of two. `Beside`: D has
 /// both columns of a thread; `Below`: A and D have its second row.
-template <class Element, int Rows, int Columns, int Depth, int Width, bool Beside, bool Below, class D, class A,
-          class B, int CountD, int CountA, int CountB>
+template <class Element, int Rows, int Columns, int Depth, int Width, bool Beside, bool Below, int Sums = 1,
+          class D, class A, class B, int CountD, int CountA, int CountB>
 __device__ __forceinline__ void warp_mma_part(D (&d)[CountD], const A (&a)[CountA], const B (&b)[CountB]) {
     constexpr int count = Rows * Columns, held = (1 + Beside) * (1 + Below);
     constexpr int chunk = Width * sizeof(Element) / sizeof(A), chunks = 4 * Rows * Depth;
@@ -117,7 +124,7 @@ __device__ __forceinline__ void warp_mma_part(D (&d)[CountD], const A (&a)[Count
     }
 #pragma unroll
     for (int i = 0; i < chunk * chunks; ++i) left[i] = a[Below ? i : i / chunk / 2 * chunk + i % chunk];
-    warp_mma<Element, Rows, Columns, Depth, Width>(whole, left, b);
+    warp_mma<Element, Rows, Columns, Depth, Width, Sums>(whole, left, b);
 #pragma unroll
     for (int i = 0; i < CountD; ++i) {
         const int row = Below ? i % held / (1 + Beside) : 0, column = Beside ? i % 2 : 0;

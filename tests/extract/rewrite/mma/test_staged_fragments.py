@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.kernels.programs import loops
+from tests.kernels.programs import cuda, loops
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.mma.staged_fragments import staged_fragments
 from twill.ir.loop import Module
@@ -37,3 +37,11 @@ def test_reads_of_all_warps_are_part_of_the_mma() -> None:
     assert scores.work[0].read == 4 * 16 * 512 * 2
     assert [(one.tile.place, one.tile.bytes) for one in loop.graph.invariants] == [("shared", 16 * 512 * 2)]
     assert not any(node.kind == "shared_load" for node in loop.graph.nodes)
+
+
+def test_few_accumulators_are_summed_in_several_parts() -> None:
+    """For scores, 32 instructions would wait for each other; for the output, 16 are
+    in progress together."""
+    text = cuda("rehearsed")
+    assert "warp_mma<__half, 1, 1, 32, 2, 4>" in text
+    assert "warp_mma<__half, 1, 16, 1, 2>" in text

@@ -24,6 +24,12 @@ TYPES = {
     "i8": ("i32",),
 }
 """The accumulators' types by that of both operands."""
+SUMS = 4
+"""Instructions that a warp has in progress where none waits for another one: each takes some four times as
+long as a quarter of the tensor core works on it (35 cycles of latency, see [costs.mma_sync], and 8)."""
+LONG = 8
+"""Instructions of one accumulator from which on K is divided into sums. (On an H200 that is slower for
+fewer, and for two accumulators.)"""
 BITS = {"f16": 16, "bf16": 16, "f32": 32, "f8E4M3FN": 8, "f8E5M2": 8, "i8": 8}
 
 
@@ -45,10 +51,11 @@ def _known(type: Type) -> bool:
     return isinstance(type, Tensor) and literal(type) and distribution(type.encoding, type.shape) is not None
 
 
-def call(op: Op, accumulator: str, a: str, b: str) -> str:
+def call(op: Op, accumulator: str, a: str, b: str, lean: bool = False) -> str:
     """All instructions of a warp's part, on arrays of registers. Of a single column, which all threads of a
     row hold, and of 8 rows and less, which stand twice in an instruction, each register stands for two. Where
-    K ends with the elements that threads hold side by side, an instruction takes two words of these."""
+    K ends with the elements that threads hold side by side, an instruction takes two words of these. `lean`:
+    in as few registers as there may be."""
     left, right, result = (value.type for value in (*op.operands[:2], op.result))
     assert isinstance(left, Tensor)
     assert isinstance(right, Tensor)
@@ -83,12 +90,20 @@ def call(op: Op, accumulator: str, a: str, b: str) -> str:
     if short:
         return f"warp_mma_short<{c_type(left)}, {rows}, {columns}, {width}>({accumulator}, {a}, {b});"
     numbers = f"{c_type(left)}, {rows}, {columns}, {depth}, {width}"
+    steps = depth * width * BITS[element(left)] // 32
+    sums = 1 if lean or BITS.get(element(result), 32) < 32 else _sums(rows * columns, steps)
+    last = f", {sums}" if sums > 1 else ""
     if own == 2:
-        return f"warp_mma<{numbers}>({accumulator}, {a}, {b});"
+        return f"warp_mma<{numbers}{last}>({accumulator}, {a}, {b});"
     if BITS.get(element(result), 32) < 32:
         raise ValueError("adds to one column, or to 8 rows or less, in f16")
     held = ", ".join("true" if bit else "false" for bit in (beside, below))
-    return f"warp_mma_part<{numbers}, {held}>({accumulator}, {a}, {b});"
+    return f"warp_mma_part<{numbers}, {held}{last}>({accumulator}, {a}, {b});"
+
+
+def _sums(accumulators: int, steps: int) -> int:
+    """Into how many sums K is divided, of so many instructions for each of the accumulators."""
+    return SUMS if accumulators == 1 and steps >= LONG else 1
 
 
 def _width(left: Tensor, right: Tensor) -> int:
