@@ -119,11 +119,9 @@ def layout(demand: Demand) -> SharedMemoryPlan:
         group: _beside(demand, group, dead[group].behind) if group in dead else size
         for group, size in demand.scratch.items()
     }
-    deep_enough = {one.channel: one.depth for one in dead.values()}
-    plans = (replace(plan, depth=deep_enough.get(plan.id, plan.depth)) for plan in demand.plans)
-    demand = replace(
-        demand, plans=tuple(plans), scratch={group: size for group, size in scratch.items() if size}
-    )
+    held = {one.channel: one.slots for one in dead.values()}
+    plans = tuple(_holding(plan, held.get(plan.id, 0)) for plan in demand.plans)
+    demand = replace(demand, plans=plans, scratch={group: size for group, size in scratch.items() if size})
     own = [request for request in requests if request.plan is None]
     looped = any(request.looped for request in own)
     available = demand.limit - ALIGNMENT
@@ -144,6 +142,12 @@ def layout(demand: Demand) -> SharedMemoryPlan:
     split = {request: _split(request, parts) for request in own}
     made = _laid_out(deep, lying, sizes, split, requests, demand.limit)
     return _with_handed(_with_scratch(made, dead), demand.handed)
+
+
+def _holding(plan: ChannelPlan, slots: int) -> ChannelPlan:
+    """With slots that are never given up, as what lies in them takes as many."""
+    depth = max(plan.depth, slots)
+    return replace(plan, depth=depth, spare=min(plan.spare, depth - slots))
 
 
 def _least(demand: Demand, lying: Footprint) -> int:
@@ -205,8 +209,8 @@ class _DeadScratch:
 
     channel: str
     bytes: int
-    depth: int
-    """Slots that the channel has at least."""
+    slots: int
+    """Slots that it takes, with what is staged there."""
     behind: tuple[Op, ...]
     """The operations that exchange there."""
     apart: bool
@@ -224,9 +228,9 @@ def _dead_scratch(
             behind = tuple(op for op in ops if _dead_for(demand.code, lying, plan, group, op))
             staged = max((request.bytes for request in requests if request.plan is plan), default=0)
             size = _needed(demand, behind)
-            depth = -(-(aligned(staged) + size) // plan.stride)
-            if behind and depth <= _most_slots(demand, group, plan, behind, deeper=deeper):
-                found[group] = _DeadScratch(plan.id, size, max(depth, plan.depth), behind, behind != ops)
+            slots = -(-(aligned(staged) + size) // plan.stride)
+            if behind and slots <= _most_slots(demand, group, plan, behind, deeper=deeper):
+                found[group] = _DeadScratch(plan.id, size, slots, behind, behind != ops)
                 break
     return found
 
