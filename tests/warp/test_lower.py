@@ -38,6 +38,7 @@ from twill.warp.kernel import Settings
 from twill.warp.listing import text
 from twill.warp.lower import lower
 from twill.warp.plan import Options
+from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 
 
 def loop(kernel: str, group: int) -> Pipelined:
@@ -228,6 +229,21 @@ def test_layouts_are_changed_in_dead_slots() -> None:
     assert scratch.offset + scratch.bytes == channel.offset + channel.depth * channel.stride
     for kernel in ("centered", "chosen"):
         assert {buffer.overlays for buffer in program(kernel).buffers if "scratch" in buffer.id} == {None}
+
+
+def test_slots_that_layouts_are_changed_in_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a channel that is filled once, and whose second slot only lets loads run ahead."""
+
+    def ahead(demand: Demand) -> SharedMemoryPlan:
+        plans = (replace(plan, depth=2, spare=1, fills=1) for plan in demand.plans)
+        return layout(replace(demand, plans=tuple(plans)))
+
+    monkeypatch.setattr("twill.warp.block_memory.layout", ahead)
+    made = changed("turned_32", Options())
+    (buffer,), (channel,) = made.buffers, made.channels
+    assert buffer.overlays == channel.id
+    assert channel.offset <= buffer.offset
+    assert buffer.offset + buffer.bytes == channel.offset + channel.depth * channel.stride
 
 
 def test_what_only_code_behind_a_loop_exchanges_lies_in_dead_slots() -> None:
