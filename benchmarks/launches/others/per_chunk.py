@@ -6,11 +6,18 @@ one for each chunk.
 """
 
 from math import ceil
+from typing import Any
 
 from benchmarks.launches.arrays import Array, Case, by, case, decays, positive
 
 TOKENS, HEADS, BATCH = 4096, 16, 2
 CHUNKS, SEQUENCES = TOKENS // 64, HEADS * BATCH
+
+
+def small_integers(size: int) -> Any:
+    import torch
+
+    return torch.randint(-8, 8, (size,))
 
 
 def chunked(
@@ -170,10 +177,10 @@ CASES = {
             4096,
             4096,
             (128, 128),
-            types=("f16", "i8", "f16"),
+            types=("f16", "int8", "f16"),
             strides=("", "", ""),
             grid=(32, 32),
-            more={"scale_ptr": ("f32", 4096, positive)},
+            more={"scale_ptr": ("f32", 4096, positive), "b_ptr": ("int8", 4096 * 4096, small_integers)},
         )
     ],
 }
