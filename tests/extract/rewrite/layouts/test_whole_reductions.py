@@ -54,6 +54,18 @@ def test_a_tile_of_three_dimensions_is_reduced_three_times() -> None:
     assert lines[0] == lines[1]
 
 
+def test_a_vector_in_another_layout_is_reduced_as_it_is() -> None:
+    vector = "#ttg.slice<{dim = 0, parent = #ttg.slice<{dim = 0, parent = #b}>}>"
+    text = TEXT.replace("4x8x16xi32, #b", f"16xi32, {vector}").replace("512xi32", "16xi32")
+    module = read(text.replace("ORDER", "allow_reorder"), "sum.ttgir")
+    made = by_dimensions(module)
+    (reduction,) = (op for op in made.functions[0].walk() if role(op) == "reduce")
+    assert [value.name for value in reduction.operands] == ["%two"]
+    assert not any(role(op) == "reshape" for op in made.functions[0].walk())
+    assert stored(module) == stored(made) == 32
+    assert by_dimensions(made) is made
+
+
 @pytest.mark.parametrize("order", ["", "allow_reorder"])
 def test_a_reshape_that_something_else_reads_stays(order: str) -> None:
     """One whose order matters, and one that is stored too."""

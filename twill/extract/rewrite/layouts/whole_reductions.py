@@ -2,13 +2,14 @@
 
 Triton flattens a tile before it reduces all of it: `tt.reshape allow_reorder`, whose result has its elements
 in any order, then `tt.reduce`. The reshape would need every element in another thread. Takes a module; gives
-the same where each such reshape is a reduction along the last dimension, and so on down to a vector. Lines
-stay where they are.
+the same where each such reshape is a reduction along the last dimension, and so on down to a vector. A vector
+in another layout is reduced as it is. Lines stay where they are.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
-from twill.extract.rewrite.text.edits import UNKNOWN, Edit, edited, text_of
+from twill.extract.rewrite.text.edits import UNKNOWN, Edit, blanked, edited, renamed, text_of
 from twill.extract.rewrite.text.type_text import type_text
 from twill.ir.loop import Function, Module, Op, Slice, Tensor
 from twill.ops.table import role
@@ -16,12 +17,12 @@ from twill.ops.table import role
 
 def by_dimensions(module: Module) -> Module:
     """The module itself where no tile is flattened and reduced."""
-    edits = [
-        edit
-        for function in module.functions
-        for flattened, reduction in _pairs(function)
-        for edit in _edits(module, flattened, reduction)
-    ]
+    edits = list[Edit]()
+    for function in module.functions:
+        followed = {op.index: after for block in function.blocks() for op, after in pairwise(block.ops)}
+        for flattened, reduction in _pairs(function):
+            edits += _edits(module, flattened, reduction)
+            edits += _as_it_is(module, flattened, reduction, followed[flattened.index])
     return edited(module, edits)
 
 
@@ -63,6 +64,22 @@ def _edits(module: Module, flattened: Op, reduction: Op) -> Iterator[Edit]:
     if kind in text:
         yield Edit(flattened.span.start, flattened.span.end, f" {UNKNOWN} ".join(steps))
         yield Edit(start, start + len(kind), f"({texts[-1]})")
+
+
+def _as_it_is(module: Module, flattened: Op, reduction: Op, following: Op) -> Iterator[Edit]:
+    """A vector, in place of the same one in another layout."""
+    source = flattened.operands[0]
+    tile, flat, text = source.type, flattened.result.type, text_of(module, reduction)
+    if not isinstance(tile, Tensor) or not isinstance(flat, Tensor) or len(tile.shape) != 1 or tile == flat:
+        return
+    own, other, begin = type_text(module, tile), f"({type_text(module, flat)})", text.find("({")
+    if own is not None and begin > 0 and text.count(other) == 1:
+        start = reduction.span.start
+        head = renamed(text[:begin], {flattened.result.name: source.name})
+        at = start + text.find(other)
+        yield blanked(module, flattened.span.start, following.span.start)
+        yield Edit(start, start + begin, head)
+        yield Edit(at, at + len(other), f"({own})")
 
 
 def _smaller(tile: Tensor) -> Iterator[Tensor]:
