@@ -567,43 +567,6 @@ def test_a_kernel_that_spills_little_comes_before_slower_ones(
     assert found.form == taken
 
 
-@pytest.mark.parametrize(("replaced", "taken"), [("scheduled anew", "fast"), ("", "slow")])
-def test_given_schedules_stay_where_a_kernel_with_them_has_no_warnings(
-    monkeypatch: pytest.MonkeyPatch, gemm: Generated, replaced: str, taken: str
-) -> None:
-    """One without them, which is slower, is no reason not to try another one without them."""
-    slow = replace(gemm, form="slow", cuda="slow", replaced=replaced)
-    fast = replace(gemm, form="fast", cuda="fast", replaced="anew")
-    paces = {id(gemm): 1.0, id(slow): 1.4, id(fast): 1.0}
-
-    def paced(made: Generated) -> float:
-        return paces[id(made)]
-
-    def built(made: Generated, *_: object) -> spills.Compiled:
-        return spills.Compiled(made, ())
-
-    def as_built(found: spills.Compiled) -> spills.Compiled:
-        return found
-
-    def retry(made: Generated) -> retries.Retry:
-        def make(slowest: float) -> Generated:
-            return made
-
-        return retries.Retry(made.form, "", make, replaces=bool(made.replaced))
-
-    for name, value in (("pace_of_sm", paced), ("least_spilled", as_built), ("compiled", built)):
-        monkeypatch.setattr(best_retry, name, value)
-    found = best_retry.best_retry(
-        spills.Compiled(gemm, SPILLED),
-        [retry(slow), retry(fast)],
-        9.0,
-        lambda what: None,
-        lambda built: built.made,
-    )
-    assert found
-    assert found.form == taken
-
-
 @pytest.mark.parametrize("groups", [None, 3])
 def test_one_group_computes_and_loads_in_place_of_several(
     monkeypatch: pytest.MonkeyPatch, groups: int | None
