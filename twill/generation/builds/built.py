@@ -135,7 +135,7 @@ def _with_library(
     known = place(made, options) if said and remember else None
     with _one_of_kind(known, remember) if known and remember else nullcontext():
         other = without_warnings(inputs, options, made, said, on_progress, check, solve, known)
-    if other is not None and len(other.program.groups) == 1:  # as one scheduled so: ptxas may do with less
+    if other is not None:  # as one scheduled so: ptxas may do with less, and another form has no warnings
         said = library(other, folder, home)
     made = other or made
     made = made if said else _in_more_blocks(made, options, folder)

@@ -13,8 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from twill.diagnostics import TwillError
-from twill.generation.attempt import time_of_sm
+from twill.generation.attempt import as_attempt, short_loops, time_of_sm
 from twill.generation.builds.checked_build import write_buildable
+from twill.generation.choices.multistage import fills_more
 from twill.generation.generated import Generated, source
 from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
@@ -35,7 +36,8 @@ COST_OF_LITTLE = 1.1
 """How many times as long a kernel takes that spills `LITTLE` (estimate)."""
 FEW = 32
 """Bytes spilled at most in more thread blocks on an SM than spill nothing. (On an H200 16 bytes in three
-thread blocks for two took 0.84 of the time in FastVideo's sparse attention; 120 bytes in four for three 1.2
+thread blocks for two took 0.84 of the time in FastVideo's sparse attention, 12 in four for three 0.66 in
+aiter's sparse attention; 120 bytes in four for three 1.2
 times the time in vLLM's prefill attention, 96 in seven for four 1.1 times in fla's chunk_fwd_o.)"""
 COST_OF_FEW = 1.2
 """How many times as long blocks that spill nothing have to take for more that spill `FEW` bytes to come first
@@ -126,12 +128,19 @@ def _with_fewer_blocks(built: Compiled) -> Compiled | None:
         other = replace(program, launch=fewer, groups=(replace(group, registers=registers),))
         found = printed(replace(built, loading=f"{blocks} thread blocks on an SM"), other)
         if found and not found.said:
-            worth_it = few and COST_OF_FEW * time_of_sm(few.made) <= time_of_sm(found.made)
-            return replace(few, worth_it=True) if few and worth_it else found
+            return replace(few, worth_it=True) if few and _worth_it(few.made, found.made) else found
         if found and blocks > 1 and spills_little(found):
             little = found
             few = few or (found if spills_little(found, FEW) else None)
     return little
+
+
+def _worth_it(few: Generated, none: Generated) -> bool:
+    """Whether more thread blocks that spill `FEW` bytes come before those that spill nothing: they are
+    predicted to be clearly faster, or to take about as long and to fill SMs."""
+    first = as_attempt(none)
+    sooner = COST_OF_FEW * time_of_sm(few) <= time_of_sm(none)
+    return sooner or fills_more(first, as_attempt(few), short_loops(first))
 
 
 def spills_little(built: Compiled, most: int = LITTLE) -> bool:
