@@ -157,3 +157,22 @@ def test_tiles_may_take_more_registers_than_a_thread_has_in_a_schedule(tmp_path:
     limited = in_more_room(replace(plain, registers=200))
     assert limited.form.spills == 1
     assert limited.together[0].solution is None, "a limit that the user gives is a question"
+
+
+def test_it_is_said_why_schedules_that_are_no_answers_are_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One of another problem is kept, unless no kernel is made with it."""
+    lowered, path = loop_nest.lower, tmp_path / "schedule.json"
+    limited = replace(GEMM, shared=160_000)
+    path.write_text(write_schedule(solve(cases(limited)[0].problem, Options(time_limit=20, explain=False))))
+
+    def refused(module: Module, loops: Sequence[Scheduled], *others: Any) -> Program:
+        if loops[0].problem.limits.shared == 160_000:
+            raise TwillError("the channels need too much")
+        return lowered(module, loops, *others)
+
+    monkeypatch.setattr(loop_nest, "lower", refused)
+    assert generate(GEMM, replace(OPTIONS, schedules=(str(path),))).replaced.endswith(
+        "cycles an iteration instead of 1024: the channels need too much"
+    )

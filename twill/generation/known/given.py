@@ -1,5 +1,6 @@
 """Schedules that the user gives instead of a search: read from files, refused where they belong to another
-kernel, or replaced where no good kernel can be made with them."""
+kernel, taken as what a search would find where it would, or else kept, and replaced where no kernel can be
+made with them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -7,7 +8,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TypeVar
 
-from twill.diagnostics import TwillError
+from twill.diagnostics import DefectError, TwillError
 from twill.generation.choices.subtiles import COUNT, MORE_WARPS, SPILLS
 from twill.generation.coded import for_code
 from twill.generation.generated import Generated, GenerateOptions, noted
@@ -147,7 +148,7 @@ def first_made(options: GenerateOptions, inputs: Inputs, make: Callable[[Generat
     which keeps the schedules, if any does."""
     refused = dict[bool, TwillError]()
     for way in ways(options, inputs):
-        why = next((wrong.message for wrong in refused.values()), "")
+        why = next(map(_in_words, refused.values()), way.refused)
         try:
             return make(replace(way, refused=why))
         except GivenScheduleError:
@@ -155,6 +156,10 @@ def first_made(options: GenerateOptions, inputs: Inputs, make: Callable[[Generat
         except TwillError as wrong:
             refused[way.keep_schedules] = wrong
     raise refused[max(refused)]
+
+
+def _in_words(wrong: TwillError) -> str:
+    return f"{wrong.message}; please report this" if isinstance(wrong, DefectError) else wrong.message
 
 
 def replacing(made: Generated, kept: Sequence[Result], why: str) -> Generated:
