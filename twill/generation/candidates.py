@@ -125,8 +125,11 @@ def _sub_tiles_alone(inputs: Inputs, session: Session) -> tuple[Generated, ...]:
         return ()
     if found is None or not found.alone:
         return ()
-    made = _alternative(replace(inputs, subtile=COUNT), session)
-    if made is None or pace_of_sm(made) > PASSES * found.cycles:
+    slowest = PASSES * found.cycles
+    made = _alternative(
+        replace(inputs, subtile=COUNT), replace(session, slowest=min(session.slowest, slowest))
+    )
+    if made is None or pace_of_sm(made) > slowest:
         return ()
     return (noted(replace(made, form=DIVIDED), found.note),)
 
