@@ -300,7 +300,8 @@ def test_scheduled_for_the_registers_of_as_many_blocks(
     def pace(made: Generated) -> float:
         return 1000.0 if made.program.launch.blocks == 2 else 1000.0 * slower
 
-    monkeypatch.setattr(instead, "generate", again)
+    for place in (instead, retries):
+        monkeypatch.setattr(place, "generate", again)
     monkeypatch.setattr(instead, "pace_of_sm", pace)
     monkeypatch.setattr(spills, "_warnings", said)
     launch = replace(bands.program.launch, blocks=2, entry_registers=96)

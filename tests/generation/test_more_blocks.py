@@ -54,7 +54,7 @@ def tried(
     monkeypatch.setattr("twill.generation.builds.more_blocks.pace_of_sm", pace)
     monkeypatch.setattr("twill.generation.builds.more_blocks.trips_if_short", not_short)
     monkeypatch.setattr("twill.generation.builds.more_blocks.time_of_sm", waiting)
-    monkeypatch.setattr("twill.generation.builds.more_blocks._fills_more", lambda *given: fills)  # pyright: ignore
+    monkeypatch.setattr("twill.generation.builds.more_blocks.fill_more", lambda *given: fills)  # pyright: ignore
     one = made or _few()
     apart = None if fills is None else one
     return in_more_blocks(Compiled(one, ()), used, most, Options(), slower, part, apart)

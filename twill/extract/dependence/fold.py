@@ -51,6 +51,10 @@ class Folding:
         """Folded: no node."""
         return self.candidates.get(op.index) in self.rules
 
+    def fragment(self, op: Op | None) -> bool:
+        """What MMAs read from shared memory in every iteration (rule `fragment`)."""
+        return op is not None and role(op) == "buffer_load" and self.away(op)
+
     def moves_nothing(self, op: Op) -> bool:
         """Folded or not, its result lies where its operand lies."""
         return self.kinds[op.index] == "view"

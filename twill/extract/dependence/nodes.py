@@ -14,7 +14,6 @@ from twill.extract.dependence.naming import names
 from twill.extract.dependence.tiles import in_shared, tile
 from twill.ir.graph import Tile
 from twill.ir.loop import Op, Tensor, Value
-from twill.ops.table import role
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,7 @@ class Nodes:
         own = tile(value.type, self.body.threads)
         if own is None or not isinstance(value.type, Tensor):
             return own
-        maker = self.body.owner(value)
-        if maker is not None and role(maker) == "buffer_load" and self.folding.away(maker):
+        if self.folding.fragment(self.body.owner(value)):
             return in_shared(own)
         origins = self.storage_origin(value)
         if len(origins) != 1 or self.folding.kinds[origins[0].op.index] not in ("load", "shared_store"):

@@ -42,7 +42,7 @@ def works(body: Body, folding: Folding, op: Op, tile_of: TileOf) -> tuple[tuple[
 def _read(body: Body, folding: Folding, mma: Op) -> int:
     """As `Work.read`."""
     makers = (body.owner(value) for value in mma.operands[:2])
-    loads = (one for one in makers if one and role(one) == "buffer_load" and folding.away(one))
+    loads = (one for one in makers if one and folding.fragment(one))
     held = (tile(one.result.type, body.threads) for one in loads)
     return sum(one.held * one.bits // 8 for one in held if one)
 

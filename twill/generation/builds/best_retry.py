@@ -9,9 +9,7 @@ from math import inf
 
 from twill.diagnostics import TwillError
 from twill.engine.clock import own_clock
-from twill.generation.builds.retries import (
-    Retry,
-)
+from twill.generation.builds.retries import Retry
 from twill.generation.builds.spills import (
     COST_OF_LITTLE,
     Compiled,
@@ -49,8 +47,7 @@ def best_retry(
     """The first kernel without warnings that takes about as many simulated cycles as `first`, which has them;
     otherwise the fastest that is found in FOUND, or else RETRIES, times so many seconds. What needs no
     search is tried in any case. If all have warnings, that which spills least of those as fast as `first`, if
-    that is at most half (LESS), or of all if `first` is not built. Only what may be
-    taken is checked."""
+    that is at most half (LESS), or of all if `first` is not built. Only what may be taken is checked."""
     clock, before, found = own_clock(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
     began, spilling = clock.mark(), list[Compiled]()
     for retry in retries:

@@ -10,9 +10,9 @@ from dataclasses import replace
 from math import inf
 
 from twill.diagnostics import TwillError
-from twill.generation.attempt import as_attempt, short_loops, time_of_sm, trips_if_short
+from twill.generation.attempt import time_of_sm, trips_if_short
 from twill.generation.builds.spills import COST_OF_FEW, COST_OF_LITTLE, FEW, Compiled, printed, spills_little
-from twill.generation.choices.multistage import fills_more
+from twill.generation.choices.multistage import fill_more
 from twill.generation.generated import Generated, pace_of_sm, source
 from twill.ir.channels import Channel
 from twill.ir.program import Launch, Program
@@ -78,7 +78,7 @@ def in_more_blocks(
         wanted = _in(fitting.program, blocks, registers)
         after = time_of_sm(replace(fitting, program=wanted))
         faster = COST_OF_LITTLE * after <= before
-        sooner = GAIN * after <= slower or (apart and _fills_more(apart, replace(fitting, program=wanted)))
+        sooner = GAIN * after <= slower or (apart and fill_more(apart, replace(fitting, program=wanted)))
         if not sooner or not (faster or (waits and fitting is made)):
             continue
         fitting = replace(fitting, cuda=made.cuda)  # it may differ in its slots alone
@@ -90,11 +90,6 @@ def in_more_blocks(
         if other.said:
             break
     return found
-
-
-def _fills_more(apart: Generated, made: Generated) -> bool:
-    first = as_attempt(apart)
-    return fills_more(first, as_attempt(made), short_loops(first))
 
 
 def _in(program: Program, blocks: int, registers: int) -> Program:

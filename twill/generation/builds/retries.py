@@ -338,6 +338,22 @@ def in_half_as_many(
     return Retry(what, f"{what} at most", making(made.inputs, made.program.resident_blocks // 2), slowest)
 
 
+def for_registers(
+    options: GenerateOptions,
+    made: Generated,
+    on_progress: ProgressCallback,
+    solve: Solve,
+    registers: int,
+    slowest: float,
+) -> Retry:
+    """With one group that computes and loads, scheduled for so many registers, in as many thread blocks."""
+    making = _maker(options, made.searched, on_progress, solve)
+    blocks = made.program.resident_blocks
+    what = f"{registers} registers per thread, {blocks} {ON_AN_SM}"
+    inputs = replace(made.inputs, groups=LEAST_GROUPS, registers=registers)
+    return Retry(what, f"scheduled for {what}", making(inputs, blocks, multistage=True), slowest)
+
+
 def loading_too(
     inputs: Inputs,
     options: GenerateOptions,

@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from twill.diagnostics import TwillError
-from twill.generation.attempt import as_attempt, short_loops, time_of_sm
+from twill.generation.attempt import time_of_sm
 from twill.generation.builds.checked_build import write_buildable
-from twill.generation.choices.multistage import fills_more
+from twill.generation.choices.multistage import fill_more
 from twill.generation.generated import Generated, source
 from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
@@ -138,9 +138,7 @@ def _with_fewer_blocks(built: Compiled) -> Compiled | None:
 def _worth_it(few: Generated, none: Generated) -> bool:
     """Whether more thread blocks that spill `FEW` bytes come before those that spill nothing: they are
     predicted to be clearly faster, or to take about as long and to fill SMs."""
-    first = as_attempt(none)
-    sooner = COST_OF_FEW * time_of_sm(few) <= time_of_sm(none)
-    return sooner or fills_more(first, as_attempt(few), short_loops(first))
+    return COST_OF_FEW * time_of_sm(few) <= time_of_sm(none) or fill_more(none, few)
 
 
 def spills_little(built: Compiled, most: int = LITTLE) -> bool:

@@ -18,6 +18,7 @@ from twill.generation.builds.retries import (
     ON_AN_SM,
     TOGETHER,
     Retry,
+    for_registers,
     in_half_as_many,
     keeps_little,
     loading_too,
@@ -37,7 +38,6 @@ from twill.generation.builds.spills import (
 from twill.generation.generate import Check, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
 from twill.generation.known.kept_remedies import Remedy, load, save
-from twill.generation.loop_nest import FEWEST
 from twill.generation.searches import Solve, solved
 from twill.inputs import Inputs
 from twill.ir.program import WarpProgram
@@ -184,9 +184,11 @@ def _scheduled_for_blocks(warned: _Warned, first: Compiled) -> Compiled | None:
     if given or first.said or not fewer or pace_of_sm(warned.made) > slowest:
         return None
     for registers in _registers_below(program.launch.entry_registers, warned.made):
-        what = f"{registers} registers per thread, {program.resident_blocks} {ON_AN_SM}"
-        warned.report(what)
-        found = _together_with(warned, what, registers, slowest)
+        retry = for_registers(
+            warned.options, warned.made, warned.on_progress, warned.solve, registers, slowest
+        )
+        warned.report(retry.what)
+        found = _as_scheduled(retry)
         if found and not found.said and found.made.program.resident_blocks == program.resident_blocks:
             return found
     return None
@@ -198,17 +200,12 @@ def _registers_below(most: int, made: Generated) -> Iterator[int]:
     yield from (most, most - step)
 
 
-def _together_with(warned: _Warned, what: str, registers: int, slowest: float) -> Compiled | None:
-    """The kernel of one group that computes and loads, scheduled for so many registers; None where there is
-    none, or it takes more than `slowest` cycles."""
-    made, options = warned.made, warned.options
-    lowering = replace(options.lowering, most_blocks=made.program.resident_blocks, multistage=True)
-    limit = min(options.time_limit, LONGEST)
-    wanted = replace(options, lowering=lowering, time_limit=limit, check=False, execute=False)
-    inputs = replace(made.inputs, groups=FEWEST, registers=registers)
+def _as_scheduled(retry: Retry) -> Compiled | None:
+    """A kernel as ptxas takes it; None where there is none, or it takes too many cycles."""
     try:
-        other = generate(inputs, wanted, warned.on_progress, made.searched, None, warned.solve, slowest)
-        return compiled(other, (f"scheduled for {what}",), what) if pace_of_sm(other) <= slowest else None
+        other = retry.make(retry.slowest)
+        built = pace_of_sm(other) <= retry.slowest
+        return compiled(other, (retry.why,), retry.what) if built else None
     except TwillError:
         return None
 

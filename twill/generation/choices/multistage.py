@@ -19,6 +19,7 @@ from twill import whatif
 from twill.diagnostics import TwillError
 from twill.generation.attempt import (
     Attempt,
+    as_attempt,
     computing,
     leaves_idle,
     mmas_of_warps_alone,
@@ -29,6 +30,7 @@ from twill.generation.choices.part_of_sm import limited
 from twill.generation.choices.persistence import SHORT
 from twill.generation.choices.shared_sm import divided_in_vain, for_one_group, passes_for_nothing
 from twill.generation.choices.stated import Stated
+from twill.generation.generated import Generated
 from twill.generation.loop_nest import FEWEST, NoScheduleError
 from twill.inputs import Case
 from twill.ir.loop import Loop, Tensor
@@ -313,6 +315,12 @@ def fills_more(first: Attempt, other: Attempt, trips: Mapping[int, int]) -> bool
     grids = (tiles,) if tiles else GRIDS
     before, after = (filled(one.program.resident_blocks, sms, grids) for one in (first, other))
     return after >= FILLED * before and ABOUT * _in_queue(first, trips) >= _in_queue(other, trips)
+
+
+def fill_more(apart: Generated, together: Generated) -> bool:
+    """The same of kernels."""
+    first = as_attempt(apart)
+    return fills_more(first, as_attempt(together), short_loops(first))
 
 
 def filled(blocks: int, multiprocessors: int, grids: Sequence[int] = GRIDS) -> float:
