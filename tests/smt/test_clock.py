@@ -51,6 +51,16 @@ def test_a_mark_may_be_some_time_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     assert clock.left(5.0, clock.mark(2.0)) == 3.0
 
 
+def test_what_rounding_leaves_of_a_limit_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    Times(monkeypatch)
+    clock = Clock()
+    clock.count(0.7)
+    mark = clock.mark()
+    clock.count(0.1)
+    assert clock.since(mark) < 0.1
+    assert clock.left(0.1, mark) == 0.0
+
+
 def test_threads_do_not_count_each_others_work() -> None:
     others = list[Clock]()
     thread = threading.Thread(target=lambda: others.append(own_clock()))

@@ -29,6 +29,10 @@ SEARCHED = 4.0
 STARTED = 0.5
 """Seconds that a process of its own counts for, which imports a solver."""
 
+NOTHING = 1e-3
+"""Counted seconds of which nothing is done any more. (What sums of what probes count leave of a limit that is
+spent may be 1e-15: a search went on for thousands of probes that state nothing.)"""
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -70,7 +74,8 @@ class Clock:
         processor, measured = time.process_time() - mark.processor, mark.ago
         if processor > WRONG * limit or measured > PATIENCE * limit:
             return 0.0
-        return max(0.0, limit - self.since(mark))
+        rest = limit - self.since(mark)
+        return rest if rest > NOTHING else 0.0
 
 
 _OWN: ContextVar[Clock] = ContextVar("_OWN")
