@@ -18,6 +18,7 @@ from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options
+from twill.modulo.start import start
 from twill.pipeline import Begun
 from twill.verify import check_result
 from twill.whatif import limited
@@ -175,7 +176,8 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 
 
 def test_a_result_with_more_memory_is_taken_where_it_fits() -> None:
-    """Else what it excludes is known: every schedule with less memory is one with more."""
+    """Else what it excludes is known: every schedule with less memory is one with more. With more memory, a
+    schedule is known."""
     problem, options = of_example(), Options(time_limit=20)
     found, asked = solved(problem, options, silent), list[Begun | None]()
     assert found.solution
@@ -197,6 +199,37 @@ def test_a_result_with_more_memory_is_taken_where_it_fits() -> None:
     other = found_with(used - 1, found)
     assert other.solution != found.solution
     assert [known and known.wider and known.wider.refuted for known in asked] == [found.refuted]
-    found_with(problem.limits.shared + 1, found)
     found_with(used, replace(found, problem=limited(problem, groups=2)))
-    assert asked[1:] == [None, None]
+    assert asked[1:] == [None]
+    found_with(problem.limits.shared + 1, found)
+    assert asked[2] is not None
+    assert asked[2].made is not None
+    assert asked[2].made.interval <= found.solution.interval
+
+
+def test_a_search_goes_on_from_what_one_with_less_memory_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the best; not from what breaks a rule, nor where a better one is constructed."""
+    problem, options = of_example(), Options(time_limit=20)
+    found, asked = solved(problem, options, silent), list[Begun | None]()
+    assert found.solution
+    more = limited(problem, shared=problem.limits.shared + 1024)
+    slow = replace(found, status="feasible", solution=replace(found.solution, interval=513))
+    broken = replace(slow, solution=replace(found.solution, interval=511))
+    assert check_result(broken)
+    known = Begun(start(more))
+    monkeypatch.setattr(module, "_begun", lambda *_: known)
+
+    def searched(problem: Problem, *rest: object) -> Result:
+        asked.append(rest[-1] if isinstance(rest[-1], Begun) else None)
+        return replace(found, problem=problem)
+
+    def made_after(*before: Result) -> int | None:
+        session = module.Session(OPTIONS, silent, searched, {}, list(before))
+        module.answered(more, 1, session, options)
+        return asked[-1] and asked[-1].made and asked[-1].made.interval
+
+    assert made_after(slow) == 513
+    assert made_after(slow, found) == found.solution.interval
+    assert made_after(broken) is None
+    known = replace(known, made=found.solution)
+    assert made_after(slow) == found.solution.interval

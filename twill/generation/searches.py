@@ -4,7 +4,7 @@ A `Session` has what is the same for all forms. `answered` gives the result of a
 one of a problem that is alike, within the time that the searches have together.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -75,7 +75,7 @@ class Session:
 
 def answered(problem: Problem, loops: int, session: Session, search: Options) -> Result:
     """The result of a search; that of a problem which is alike is taken again, as is that with more shared
-    memory where it fits."""
+    memory where it fits. A search goes on from the schedule of one with less."""
     if found := answered_before(problem, session, search.max_in_flight):
         return found
     limit = search.time_limit
@@ -85,6 +85,8 @@ def answered(problem: Problem, loops: int, session: Session, search: Options) ->
     if with_more is not None and _holds(with_more):
         return remembered(lambda: with_more, session)
     known = with_more and _restricted(problem, search, session, with_more)
+    if less := _with_less_memory(problem, session, search.max_in_flight):
+        known = _at_least_as(less, known or _begun(problem, search, session))
     return remembered(partial(session.solve, problem, search, session.on_progress, known), session)
 
 
@@ -111,13 +113,28 @@ def _considered(found: Result, in_flight: int | None) -> bool:
 def _with_more_memory(problem: Problem, session: Session, in_flight: int | None) -> Result | None:
     """The result of a search for the problem with more shared memory, if any, as one for the problem: every
     schedule of this one is one of that, so what was excluded stays so."""
-    wanted, limits = shape(problem), problem.limits
+    shared = problem.limits.shared
+    found = _with_other_memory(problem, session, lambda other: other > shared)
+    return next((one for one in found if _considered(one, in_flight)), None)
+
+
+def _with_less_memory(problem: Problem, session: Session, in_flight: int | None) -> Solution | None:
+    """The best schedule that searches for the problem with less shared memory have found, if any, which is
+    one of the problem: of a loop of many operations it takes seconds to find any."""
+    shared = problem.limits.shared
+    found = _with_other_memory(problem, session, lambda other: other < shared)
+    fitting = (one.solution for one in found if _considered(one, in_flight) and _holds(one))
+    return min(filter(None, fitting), key=lambda one: one.interval, default=None)
+
+
+def _with_other_memory(problem: Problem, session: Session, wanted: Callable[[int], bool]) -> Iterator[Result]:
+    """The results of searches for the problem with other bytes of shared memory, as ones for the problem."""
+    own, limits = shape(problem), problem.limits
     for one in session.searched:
         other = one.problem.limits
-        only_more = other.shared > limits.shared and replace(other, shared=limits.shared) == limits
-        if only_more and _considered(one, in_flight) and shape(replace(one.problem, limits=limits)) == wanted:
-            return carried(one, problem)
-    return None
+        alike = wanted(other.shared) and replace(other, shared=limits.shared) == limits
+        if alike and shape(replace(one.problem, limits=limits)) == own:
+            yield carried(one, problem)
 
 
 def _holds(found: Result) -> bool:
@@ -129,12 +146,22 @@ def _holds(found: Result) -> bool:
 
 def _restricted(problem: Problem, search: Options, session: Session, wider: Result) -> "Begun":
     """What is known of a problem, with what a search has excluded that had more memory."""
-    from twill.pipeline import restricted
+    return replace(_begun(problem, search, session), wider=wider)
+
+
+def _begun(problem: Problem, search: Options, session: Session) -> "Begun":
+    """What is known of a problem without a solver."""
+    from twill.pipeline import begun
 
     def report(event: Progress) -> None:
         session.on_progress(problem.name, event)
 
-    return restricted(replace(problem, implementations=()), search, report, wider)
+    return begun(replace(problem, implementations=()), search, report)
+
+
+def _at_least_as(found: Solution, known: "Begun") -> "Begun":
+    """With a schedule, where none is known that is as good."""
+    return replace(known, made=found) if known.made is None or known.made.interval > found.interval else known
 
 
 def search_options(seconds: float, session: Session) -> Options:
