@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from twill.engine.clock import own_clock
 from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import explained
 from twill.generation import candidates as module
+from twill.generation.attempt import least_of_sm
 from twill.generation.builds import spills
 from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.choices import subtiles
@@ -28,9 +30,9 @@ from twill.generation.choices.subtiles import (
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.known.given import matching
-from twill.inputs import Case, Inputs, cases
+from twill.inputs import Case, Inputs, cases, shares_of
 from twill.ir.problem import Problem
-from twill.ir.schedule import Result
+from twill.ir.schedule import Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.bounds import bounds
 from twill.modulo.start import start
@@ -292,3 +294,16 @@ def test_both_forms_share_one_time_limit(monkeypatch: pytest.MonkeyPatch, refute
         monkeypatch.setattr(subtiles, name, by)
     searched(FA_FWD, cases(FA_FWD), OPTIONS_OF_SEARCH, none, lambda loop, event: None)
     assert OPTIONS_OF_SEARCH.time_limit / 2 < clock.since(began) <= OPTIONS_OF_SEARCH.time_limit + 1.0
+
+
+def test_a_loop_of_few_iterations_counts_as_little_in_schedules_as_in_predictions() -> None:
+    """Else sub-tiles at their lower bounds took longer than what their schedules are said to take."""
+    found = cases(Inputs("examples/ttgir/fa_fwd_causal.sm90.ttgir", arch="sm90", subtile=1))
+    shares = shares_of(found)
+    assert min(shares) < max(shares) == 1.0
+    met = [start(one.problem).undecided(one.problem, Options(), "") for one in found]
+    met = [replace(one, solution=Solution(one.proved, (), ())) for one in met]
+    together = module._scheduled(found, met)  # pyright: ignore
+    assert together == sum(share * one.proved for share, one in zip(shares, met, strict=True))
+    assert together >= least_of_sm(found)
+    assert module._scheduled(found, [met[0], replace(met[1], solution=None)]) == inf  # pyright: ignore

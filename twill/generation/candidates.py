@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from math import inf
+from operator import mul
 from typing import TYPE_CHECKING
 
 from twill.diagnostics import DefectError, TwillError
@@ -23,8 +24,15 @@ from twill.generation.known.given import given, matching, replacing
 from twill.generation.loop_nest import FEWEST, NoScheduleError
 from twill.generation.one_form import lowered
 from twill.generation.refusals import refusals
-from twill.generation.searches import Session, Solve, answered_before, remembered, search_options, solved
-from twill.inputs import Case, Inputs, cases
+from twill.generation.searches import (
+    Session,
+    Solve,
+    answered_before,
+    remembered,
+    search_options,
+    solved,
+)
+from twill.inputs import Case, Inputs, cases, shares_of
 from twill.ir.schedule import WARPGROUP, Result
 from twill.ir.search import Options, Progress
 from twill.warp.plan import most_blocks
@@ -125,13 +133,22 @@ def _sub_tiles_alone(inputs: Inputs, session: Session) -> tuple[Generated, ...]:
         return ()
     if found is None or not found.alone:
         return ()
-    slowest = PASSES * found.cycles
+    slowest = PASSES * _scheduled(whole, found.results)
     made = _alternative(
         replace(inputs, subtile=COUNT), replace(session, slowest=min(session.slowest, slowest))
     )
     if made is None or pace_of_sm(made) > slowest:
         return ()
     return (noted(replace(made, form=DIVIDED), found.note),)
+
+
+def _scheduled(found: Sequence[Case], results: Sequence[Result]) -> float:
+    """Machine cycles of an iteration of each loop by its schedule, in their `shares`."""
+    cycles = (
+        one.solution.interval * one.problem.resolution.cycles_per_unit if one.solution else inf
+        for one in results
+    )
+    return sum(map(mul, shares_of(found), cycles))
 
 
 def _short(case: Case) -> bool:

@@ -59,8 +59,6 @@ class Searched:
     note: str = ""
     alone: bool = False
     """The other form was not searched: it is proven to be slower."""
-    cycles: float = inf
-    """Of an iteration of each loop, by these schedules, where the other form is proven to be slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +136,7 @@ def _sub_tiles_first(
     fast = _fast(whole, taken, search) if _bounded(parts) < taken < inf else Unknown()
     if taken < inf and not isinstance(fast, tuple) and (sure or isinstance(fast, Refuted)):
         said = note(taken, inf, within=_within(taken))
-        return Searched(COUNT, divided, said, alone=True, cycles=taken)
+        return Searched(COUNT, divided, said, alone=True)
     known = list(map(_from, known, fast)) if isinstance(fast, tuple) else known
     results = search.solved(whole, known, search.options.time_limit)
     return _taken(results, divided, search.counted)
