@@ -11,13 +11,14 @@ import pytest
 from tests.generation.test_generate import BANDS, GEMM, OPTIONS, SPILLED
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule, write_schedule
-from twill.generation import loop_nest
+from twill.generation import candidates, loop_nest
 from twill.generation.builds import retries, spills
 from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.choices import multistage
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.scheduled import Schedules, scheduled
+from twill.generation.searches import Session, solved
 from twill.inputs import Case, Inputs, cases
 from twill.ir.loop import Module
 from twill.ir.program import Program
@@ -176,3 +177,30 @@ def test_it_is_said_why_schedules_that_are_no_answers_are_replaced(
     assert generate(GEMM, replace(OPTIONS, schedules=(str(path),))).replaced.endswith(
         "cycles an iteration instead of 1024: the channels need too much"
     )
+
+
+def test_given_schedules_come_before_slower_ones_of_a_search(gemm: Generated) -> None:
+    """In the form that they are for, where the kernel is predicted to be faster with them; not where the user
+    has limits that only searches know of."""
+    (name,), kept = gemm.results, read_schedule(load(SCHEDULE), "").result
+    found = gemm.results[name]
+    assert found.solution
+    later = replace(found, solution=replace(found.solution, interval=2 * found.solution.interval))
+    late = {path: 2 * cycles for path, cycles in (gemm.intervals or {}).items()}
+    alone = replace(gemm.program, launch=replace(gemm.program.launch, blocks=1))
+    slow = replace(gemm, program=alone, results={name: later}, intervals=late)
+
+    def as_given(made: Generated, inputs: Inputs = GEMM, *answers: Result) -> tuple[Generated, ...]:
+        options = replace(OPTIONS, answers=answers or (kept,))
+        session = Session(options, lambda name, event: None, solved, {}, [])
+        return candidates._as_given(inputs, session, made)  # pyright: ignore
+
+    (made,) = as_given(slow)
+    assert made.form == candidates.GIVEN
+    assert made.results[name].solution == kept.solution
+    assert made.program.notes[-1].startswith("with the given schedules: ")
+    assert as_given(gemm) == (), "the search has found as good a schedule"
+    assert as_given(replace(slow, intervals=gemm.intervals)) == (), "predicted to be as fast"
+    assert as_given(replace(slow, inputs=replace(slow.inputs, subtile=2))) == (), "another form"
+    assert as_given(slow, replace(GEMM, registers=200)) == ()
+    assert as_given(slow, GEMM, replace(kept, solution=later.solution)) == ()

@@ -217,7 +217,11 @@ def test_a_search_goes_on_from_what_one_with_less_memory_has_found(monkeypatch: 
     broken = replace(slow, solution=replace(found.solution, interval=511))
     assert check_result(broken)
     known = Begun(start(more))
-    monkeypatch.setattr(module, "_begun", lambda *_: known)
+
+    def begun(*_: object) -> Begun:
+        return known
+
+    monkeypatch.setattr(module, "_begun", begun)
 
     def searched(problem: Problem, *rest: object) -> Result:
         asked.append(rest[-1] if isinstance(rest[-1], Begun) else None)
