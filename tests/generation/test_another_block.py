@@ -398,3 +398,13 @@ def test_blocks_for_which_schedules_leave_room_have_registers_enough() -> None:
         return made.launch.blocks
 
     assert (lowered_with(1), lowered_with(2)) == (1, 2)
+
+
+def test_a_given_limit_of_shared_memory_may_leave_nothing_for_more_blocks() -> None:
+    """It was an error for the whole kernel."""
+    inputs = Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90", subtile=1, shared=100_000)
+    (case,) = Stated(inputs, cases(inputs)).in_part(4)
+    assert case.problem.limits.shared == 0
+    roomy = replace(inputs, shared=None)
+    (case,) = Stated(roomy, cases(roomy)).in_part(4)
+    assert 0 < case.problem.limits.shared < 60_000

@@ -42,7 +42,7 @@ class Stated:
         if machine is None or machine.residency is None:
             return self.loops
         most = machine.limits.shared if self.inputs.shared is None else self.inputs.shared
-        return cases(replace(self.inputs, shared=most - taken(machine, blocks)))
+        return cases(replace(self.inputs, shared=max(0, most - taken(machine, blocks))))
 
     def wide(self) -> tuple[Case, ...]:
         """For one group that computes with more warps; none where their number is given."""
