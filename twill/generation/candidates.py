@@ -5,7 +5,7 @@ is scheduled and lowered to warp programs (`one_form`); nothing is checked or bu
 decided on is the only one of its kind.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import inf
@@ -109,30 +109,35 @@ def _as_written(inputs: Inputs, session: Session) -> tuple[Generated, ...]:
 
 
 def _as_given(inputs: Inputs, session: Session, found: Generated) -> tuple[Generated, ...]:
-    """The kernel with the schedules that are given, where it has the form that they are for, they take fewer
-    cycles than what was found for loops that share groups, and it is predicted to be faster with them: a
-    search beside other loops has a part of the time that `twill schedule` takes for them together. (SGLang's
-    prefix attention with sinks and a window on an H200: intervals of 3727 and 3717 given, 3229 and 5685
-    found; 1.18 and 0.90 of Triton's speed.)"""
-    given = {one.problem.name: one for one in session.options.answers}
-    own = [found.results[case.name] for case in found.cases]
-    taken, before = [given.get(one.problem.name, one) for one in own], pace_of_sm(found)
-    slower = any(map(gt, map(_interval, own), map(_interval, taken)))
-    limited = inputs.registers is not None or inputs.groups is not None
-    if limited or not slower or not better(_scheduled(found.cases, taken), before):
+    """The kernel with the schedules that are given, where what was found for loops that share groups is
+    slower in the same form, and it is predicted to be faster with them: a search beside other loops has a
+    part of the time that `twill schedule` takes for them together. (SGLang's prefix attention with sinks and
+    a window on an H200: intervals of 3727 and 3717 given, 3229 and 5685 found; 1.22 and 0.90 of Triton's
+    speed.)"""
+    answers = {one.problem.name: one for one in session.options.answers}
+    before = pace_of_sm(found)
+    if inputs.registers is not None or inputs.groups is not None or not _slower(found, answers, before):
         return ()
-    form = matching(inputs, given)
-    if (form.subtile, form.warps, form.spills) != (
-        found.inputs.subtile,
-        found.inputs.warps,
-        found.inputs.spills,
-    ):
-        return ()
-    made = _alternative(form, replace(session, kept=given))
+    form = matching(inputs, answers)
+    made = _alternative(form, replace(session, kept=answers)) if _alike(form, found.inputs) else None
     if made is None or not better(after := pace_of_sm(made), before):
         return ()
     said = f"with the given schedules: {after:.0f} cycles predicted, {before:.0f} otherwise"
     return (noted(replace(made, form=GIVEN), said),)
+
+
+def _slower(found: Generated, answers: Mapping[str, Result], pace: float) -> bool:
+    """Whether a loop has a longer interval than in its answer, and all of them take more cycles (`pace`) than
+    by theirs."""
+    own = [found.results[case.name] for case in found.cases]
+    others = [answers.get(one.problem.name, one) for one in own]
+    longer = any(map(gt, map(_interval, own), map(_interval, others)))
+    return longer and better(_scheduled(found.cases, others), pace)
+
+
+def _alike(one: Inputs, other: Inputs) -> bool:
+    """Whether tiles are divided and held alike."""
+    return (one.subtile, one.warps, one.spills) == (other.subtile, other.warps, other.spills)
 
 
 def _interval(one: Result) -> float:
