@@ -221,7 +221,7 @@ def test_a_search_goes_on_from_what_one_with_less_memory_has_found(monkeypatch: 
     def begun(*_: object) -> Begun:
         return known
 
-    monkeypatch.setattr(module, "_begun", begun)
+    monkeypatch.setattr("twill.pipeline.begun", begun)
 
     def searched(problem: Problem, *rest: object) -> Result:
         asked.append(rest[-1] if isinstance(rest[-1], Begun) else None)

@@ -102,7 +102,7 @@ def faster(
     if cycles is Attempt.of_sm:
         least = least_of_sm(cases)
     else:
-        least = _together(cases, list(map(_least_of_block, cases))) / SLACK
+        least = in_shares(cases, list(map(_least_of_block, cases))) / SLACK
     if least > min(best[1], limit):
         return best
     try:
@@ -115,10 +115,10 @@ def faster(
 def least_of_sm(cases: Sequence[Case]) -> float:
     """Machine cycles for which an iteration of each loop occupies the busiest unit of an SM at least, however
     its operations are implemented: a lower bound on `Attempt.of_sm`."""
-    return _together(cases, [min(map(_busy, _variants(case))) for case in cases])
+    return in_shares(cases, [min(map(_busy, _variants(case))) for case in cases])
 
 
-def _together(cases: Sequence[Case], cycles: Sequence[float]) -> float:
+def in_shares(cases: Sequence[Case], cycles: Sequence[float]) -> float:
     """The sum of cycles of an iteration of each loop, in their `shares`."""
     return sum(map(mul, shares_of(cases), cycles))
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import inf
-from operator import gt, mul
+from operator import gt
 from typing import TYPE_CHECKING
 
 from twill.diagnostics import DefectError, TwillError
-from twill.generation.attempt import as_attempt, computing, least_of_sm, time_of_sm, walks
+from twill.generation.attempt import as_attempt, computing, in_shares, least_of_sm, time_of_sm, walks
 from twill.generation.choices.persistence import SHORT
 from twill.generation.choices.shared_sm import PASSES, divided_in_vain
 from twill.generation.choices.subtiles import COUNT, GAIN, MORE_WARPS, SPILLS, better, divided, note
@@ -24,15 +24,8 @@ from twill.generation.known.given import given, matching, replacing
 from twill.generation.loop_nest import FEWEST, NoScheduleError
 from twill.generation.one_form import lowered
 from twill.generation.refusals import refusals
-from twill.generation.searches import (
-    Session,
-    Solve,
-    answered_before,
-    remembered,
-    search_options,
-    solved,
-)
-from twill.inputs import Case, Inputs, cases, shares_of
+from twill.generation.searches import Session, Solve, answered_before, remembered, search_options, solved
+from twill.inputs import Case, Inputs, cases
 from twill.ir.schedule import WARPGROUP, Result
 from twill.ir.search import Options, Progress
 from twill.warp.plan import most_blocks
@@ -183,7 +176,7 @@ def _sub_tiles_alone(inputs: Inputs, session: Session) -> tuple[Generated, ...]:
 
 def _scheduled(found: Sequence[Case], results: Sequence[Result]) -> float:
     """Machine cycles of an iteration of each loop by its schedule, in their `shares`."""
-    return sum(map(mul, shares_of(found), map(_interval, results)))
+    return in_shares(found, list(map(_interval, results)))
 
 
 def _short(case: Case) -> bool:

@@ -84,9 +84,8 @@ def answered(problem: Problem, loops: int, session: Session, search: Options) ->
     with_more = _with_more_memory(problem, session, search.max_in_flight)
     if with_more is not None and _holds(with_more):
         return remembered(lambda: with_more, session)
-    known = with_more and _restricted(problem, search, session, with_more)
-    if less := _with_less_memory(problem, session, search.max_in_flight):
-        known = _at_least_as(less, known or _begun(problem, search, session))
+    less = _with_less_memory(problem, session, search.max_in_flight)
+    known = _begun(problem, search, session, with_more, less) if with_more or less else None
     return remembered(partial(session.solve, problem, search, session.on_progress, known), session)
 
 
@@ -144,24 +143,19 @@ def _holds(found: Result) -> bool:
     return found.status != "unknown" and not check_result(found, in_flight=found.max_in_flight)
 
 
-def _restricted(problem: Problem, search: Options, session: Session, wider: Result) -> "Begun":
-    """What is known of a problem, with what a search has excluded that had more memory."""
-    return replace(_begun(problem, search, session), wider=wider)
-
-
-def _begun(problem: Problem, search: Options, session: Session) -> "Begun":
-    """What is known of a problem without a solver."""
+def _begun(
+    problem: Problem, search: Options, session: Session, wider: Result | None, made: Solution | None
+) -> "Begun":
+    """What is known of a problem without a solver: with what a search has excluded that had more memory, and
+    with a schedule, where none is constructed that is as good."""
     from twill.pipeline import begun
 
     def report(event: Progress) -> None:
         session.on_progress(problem.name, event)
 
-    return begun(replace(problem, implementations=()), search, report)
-
-
-def _at_least_as(found: Solution, known: "Begun") -> "Begun":
-    """With a schedule, where none is known that is as good."""
-    return replace(known, made=found) if known.made is None or known.made.interval > found.interval else known
+    known = begun(replace(problem, implementations=()), search, report)
+    both = filter(None, (known.made, made))
+    return replace(known, wider=wider, made=min(both, key=lambda one: one.interval, default=None))
 
 
 def search_options(seconds: float, session: Session) -> Options:
