@@ -18,7 +18,7 @@ from tests.simulate.test_index_arrays import CAUSAL, kernel
 from tests.simulate.test_values import grid
 from twill.cli import run
 from twill.diagnostics import TwillError
-from twill.emulate.check import chosen
+from twill.emulate.check import _request, chosen
 from twill.extract.reader.ttgir import read as read_ttgir
 from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
@@ -217,6 +217,27 @@ def test_divisors_keep_what_is_promised() -> None:
     assert without_zeros(multiples, numbers, (many,), heads) == {"heads": 16.0, "K": 64.0}
     assert without_zeros(multiples, numbers, (few,), heads) == numbers
     assert without_zeros(function, numbers, (few,), frozenset()) == numbers
+
+
+def test_no_loop_steps_by_zero(tmp_path: Path) -> None:
+    """By a tile for each 16 programs of an axis (fla's gradients of a table of phases): there are as many."""
+    text = Path("tests/kernels/ttgir/kindred.sm90.ttgir").read_text()
+    programs = (
+        "%programs = tt.get_num_programs z : i32",
+        "%sixteen = arith.constant 16 : i32",
+        "%splits = arith.divsi %programs, %sixteen : i32",
+        "%stride = arith.muli %splits, %c64_i32 : i32",
+    )
+    loop = re.search(r"%acc_9 = scf.for .* step %c64_i32", text)
+    assert loop is not None
+    stepped = "\n".join((*programs, loop[0].replace("%c64_i32", "%stride")))
+    (tmp_path / "steps.ttgir").write_text(text.replace(loop[0], stepped))
+    inputs = Inputs(str(tmp_path / "steps.ttgir"), arch="sm90")
+    made = generate(inputs, GenerateOptions(time_limit=10)).program
+    found = trials(made)
+    assert {trial.grid["grid.z"] for trial in found} == {16}
+    assert {trial.longest[0] for trial in found} >= {0, 1, 2, 3, 4}
+    assert all(_request(made, trial, (1, 1, 1)).grid[2] == 16 for trial in found)
 
 
 def test_a_kernel_that_reads_indices_is_tried_in_a_late_program() -> None:

@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.kernels.programs import program
 from tests.simulate.test_index_arrays import kernel
 from tests.simulate.test_values import grid
+from twill.extract.frontend.persistent import persistent
 from twill.extract.reader.ttgir import read
 from twill.simulate.check import compared_trial, trials
 from twill.simulate.compare import wrong
@@ -42,6 +45,26 @@ LAST = """
     }
     tt.return
 """
+FAR = """
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @k(%out: !tt.ptr<i32>, %rows: i32) {
+    %pid = tt.get_program_id x : i32
+    %c4 = arith.constant 4 : i32
+    %c5 = arith.constant 5 : i32
+    %c128 = arith.constant 128 : i32
+    %row = arith.muli %pid, %c128 : i32
+    %rest = arith.remsi %pid, %c5 : i32
+    %fifth = arith.cmpi eq, %rest, %c4 : i32
+    %inside = arith.cmpi slt, %row, %rows : i32
+    %any = arith.andi %fifth, %inside : i1
+    scf.if %any {
+      %at = tt.addptr %out, %pid : !tt.ptr<i32>, i32
+      tt.store %at, %c4 : !tt.ptr<i32>
+    }
+    tt.return
+  }
+}
+"""
 FIRST = grid(0, 0, (2, 2))
 
 
@@ -49,28 +72,42 @@ def test_a_number_that_chooses_a_part_is_small() -> None:
     function = read(LEVEL, "k.ttgir").functions[0]
     free = frozenset(arg.id for arg in function.args if arg.name == "%level")
     assert not shows(function, {"level": 16}, FIRST)
-    assert list(launches(function, free, {"level": 16}, FIRST)) == [
-        ({"level": 0.0}, FIRST),
-        ({"level": 1.0}, FIRST),
-    ]
+    found = list(launches(function, free, {"level": 16}, FIRST))
+    assert found[:2] == [({"level": 0.0}, FIRST), ({"level": 1.0}, FIRST)]
+    assert {numbers["level"] for numbers, _ in found[2:]} == {2048.0}
     assert shows(function, {"level": 0.0}, FIRST)
-    assert not list(launches(function, frozenset(), {"level": 16}, FIRST))
+    assert {numbers["level"] for numbers, _ in launches(function, frozenset(), {"level": 16}, FIRST)} == {16}
 
 
 def test_a_number_keeps_the_divisor_that_is_promised() -> None:
     function = read(LEVEL, "k.ttgir").functions[0]
     promised = replace(function, arg_attributes=({}, {"tt.divisibility": 16}))
     free = frozenset(arg.id for arg in function.args if arg.name == "%level")
-    assert list(launches(promised, free, {"level": 16}, FIRST)) == [({"level": 0.0}, FIRST)]
+    found = [numbers["level"] for numbers, _ in launches(promised, free, {"level": 16}, FIRST)]
+    assert (found[0], {*found[1:]}) == (0.0, {2048.0})
 
 
 def test_a_kernel_that_begins_with_the_last_blocks_is_tried_in_the_last_program() -> None:
     """What it loads says how many blocks there are: no usual number gives the first program work."""
     function = kernel(LAST)
     assert not shows(function, {}, FIRST)
-    ((numbers, late),) = launches(function, frozenset(), {}, FIRST)
+    numbers, late = next(launches(function, frozenset(), {}, FIRST))
     assert (numbers, late["pid.z"], late["grid.z"]) == ({}, 63, 64)
     assert shows(function, {}, late)
+
+
+@pytest.mark.parametrize("walks", [False, True])
+def test_a_kernel_that_writes_far_from_the_first_rows_is_tried_there(walks: bool) -> None:
+    """Every fifth program, and only below the number of rows (fla's transformed queries, one state for each
+    512 rows): more rows than usual, in a later program."""
+    module = read(FAR, "k.ttgir")
+    function = (persistent(module) if walks else module).functions[0]
+    free = frozenset(arg.id for arg in function.args if arg.name == "%rows")
+    numbers = {"rows": 512, **({f"twill_grid_{axis}": 2 for axis in "xyz"} if walks else {})}
+    assert not shows(function, numbers, FIRST)
+    more, late = next(one for one in launches(function, free, numbers, FIRST) if shows(function, *one))
+    assert (more["rows"], late["pid.x"], late["grid.x"]) == (2048, 4, 5)
+    assert not walks or more["twill_grid_x"] == 5
 
 
 def test_tiles_that_are_done_already_are_none() -> None:

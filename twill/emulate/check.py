@@ -22,7 +22,18 @@ from twill.ir.program import Program
 from twill.launch.build import RUNTIME
 from twill.launch.describe import manifest
 from twill.launch.folders import SOURCE
-from twill.simulate.check import GRIDS, WIDER, Grid, Trial, by_use, comparable, on_a_grid_apart, trials
+from twill.simulate.check import (
+    GRIDS,
+    WIDER,
+    Grid,
+    Trial,
+    by_use,
+    comparable,
+    on_a_grid_apart,
+    own_grid,
+    trials,
+)
+from twill.simulate.divisors import with_programs
 from twill.targets import target
 from twill.warp.tasks import Scheduled
 
@@ -81,7 +92,7 @@ def _run(
         found = on_a_grid_apart(
             program,
             trial,
-            GRIDS[0],
+            _first(program, trial),
             lambda grid: run(build, _request(program, trial, grid), meter),
             lambda found: wrong(build, found) is None,
         )
@@ -106,6 +117,12 @@ def _run(
     worst, values = max((one.error for one in found), default=0.0), sum(one.values for one in found)
     nothing = "" if values else "the kernel writes nothing with the arguments tried"
     return CheckedRun("emulator", shown, trial.trips, values, float(f"{worst:.0e}"), nothing)
+
+
+def _first(program: Program, trial: Trial) -> Grid:
+    """The grid to begin with: the first of GRIDS, unless the trial is one of a program further on."""
+    own = own_grid(program, trial)
+    return own if max(own) > max(GRIDS[0]) else GRIDS[0]
 
 
 def _refusal(problem: HazardError) -> TwillError:
@@ -140,10 +157,17 @@ def _request(program: Program, trial: Trial, grid: Grid) -> Request:
     x, y, z = (trial.grid[f"pid.{axis}"] for axis in "xyz")
     wide = trial.grid["grid.x"] if trial.grid["grid.x"] in WIDER else 0
     if not program.clustered:
-        return Request(trial.numbers, (max(x + 1, wide), y + 1, z + 1), ((x, y, z),))
+        return Request(trial.numbers, _least(program, trial, (max(x + 1, wide), y + 1, z + 1)), ((x, y, z),))
     first = x // 2 * 2
     programs = ((first, y, z), (first + 1, y, z))
-    return Request(trial.numbers, (max(first + 2, wide), y + 1, z + 1), programs)
+    return Request(trial.numbers, _least(program, trial, (max(first + 2, wide), y + 1, z + 1)), programs)
+
+
+def _least(program: Program, trial: Trial, grid: Grid) -> Grid:
+    """The grid, or the first with more programs in which no divisor is 0."""
+    sizes = dict(zip(("grid.x", "grid.y", "grid.z"), grid, strict=True))
+    found = with_programs(program.function, trial.numbers, {**trial.grid, **sizes})
+    return (found["grid.x"], found["grid.y"], found["grid.z"])
 
 
 def _build(program: Program, loops: Sequence[Scheduled], cuda: str, kept: Path | None) -> Build:

@@ -65,6 +65,19 @@ def _limits(op: Op) -> tuple[Value, ...]:
 
 def reaching(function: Function, values: Iterable[Value]) -> frozenset[int]:
     """The arguments from which some values follow."""
+    seen = _seen(function, values)
+    return frozenset(arg.id for arg in function.args if arg.id in seen)
+
+
+def axes(function: Function, values: Iterable[Value]) -> frozenset[str]:
+    """The axes of the grid, "x" and so on, from whose numbers of programs some values follow."""
+    seen = _seen(function, values)
+    counted = (op for op in function.walk() if role(op) == "num_programs" and op.result.id in seen)
+    return frozenset(str(op.attributes["axis"]) for op in counted)
+
+
+def _seen(function: Function, values: Iterable[Value]) -> frozenset[int]:
+    """The values from which some values follow, without memory, by their ids."""
     makers: Mapping[int, Op] = {op.index: op for op in function.walk()}
 
     def sources(value: Value) -> Sequence[Value]:
@@ -73,5 +86,4 @@ def reaching(function: Function, values: Iterable[Value]) -> frozenset[int]:
             return ()
         return maker.operands
 
-    seen = reached(values, sources)
-    return frozenset(arg.id for arg in function.args if arg.id in seen)
+    return reached(values, sources)

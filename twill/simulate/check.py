@@ -31,7 +31,7 @@ from twill.simulate.compare import (
     useful,
     wrong,
 )
-from twill.simulate.divisors import integers, without_zeros
+from twill.simulate.divisors import integers, with_programs, without_zeros
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.index_arrays import steered, work, writes
 from twill.simulate.interpret import Meter
@@ -193,10 +193,16 @@ def _found(program: Program, trial: Trial, meter: Meter | None = None) -> Sequen
         numbers = {**trial.numbers, **dict(zip(names, grid, strict=bool(names)))}
         return compare(program, numbers, trial.grid, meter=meter)
 
-    x, y, z = (int(trial.numbers[name]) for name in names) if names else GRIDS[0]
     return on_a_grid_apart(
-        program, trial, (x, y, z), found, lambda found: wrong(program.function, found) is None
+        program, trial, own_grid(program, trial), found, lambda found: wrong(program.function, found) is None
     )
+
+
+def own_grid(program: Program, trial: Trial) -> Grid:
+    """The grid that a kernel made persistent walks over; the first of GRIDS for another kernel."""
+    names = grid_arguments(program)
+    x, y, z = (int(trial.numbers[name]) for name in names) if names else GRIDS[0]
+    return (x, y, z)
 
 
 def on_a_grid_apart(
@@ -511,6 +517,7 @@ def _trial(
     grid = {"pid.x": pid, "pid.y": pid, "pid.z": 0, "grid.x": programs, "grid.y": PROGRAMS, "grid.z": 1}
     least = {**grid, "grid.x": pid + 1, "grid.y": pid + 1}  # as the PTX is executed
     numbers = without_zeros(function, numbers, (grid, least), roles.limits - roles.bounds)
+    grid = with_programs(function, numbers, grid)
     return _counted(program, numbers, grid) if _described(function, numbers, grid) else None
 
 

@@ -1,14 +1,15 @@
 """Numbers, and programs of the grid, with which a kernel writes something where the usual ones do not.
 
 A number may say which of several levels a launch computes, or how many tiles another kernel has done; a
-kernel may begin with the last blocks, whose numbers are a constant less the program's. Takes a function, and
-a launch that writes nothing; gives others to try.
+kernel may begin with the last blocks, whose numbers are a constant less the program's, or write only far from
+the first rows. Takes a function, and a launch that writes nothing; gives others to try.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 
 from twill.extract.rewrite.text.makers import makers_of
-from twill.ir.loop import Function
+from twill.ir.loop import GRID, Function
 from twill.ops.table import role
 from twill.simulate.compare import arguments, useful
 from twill.simulate.divisors import without_zeros
@@ -16,6 +17,10 @@ from twill.simulate.index_arrays import steered, work, writes
 
 LEAST = (0.0, 1.0)
 """What a number is tried with; the second where no divisor of it is promised."""
+MUCH = 2048.0
+"""What all numbers are tried with together."""
+LATER = 9
+"""Programs along an axis that are tried with them."""
 
 Numbers = Mapping[str, float]
 Grid = Mapping[str, int]
@@ -36,8 +41,8 @@ def shows(function: Function, numbers: Numbers, grid: Grid) -> bool:
 def launches(
     function: Function, free: frozenset[int], numbers: Numbers, grid: Grid
 ) -> Iterator[tuple[Numbers, Grid]]:
-    """With less of each of the `free` arguments, by id, one by one; then programs that the kernel counts from
-    the last one."""
+    """With less of each of the `free` arguments, by id, one by one; programs that the kernel counts from the
+    last one; then later programs, with much of all of these arguments."""
     for arg, attributes in zip(function.args, function.arg_attributes, strict=True):
         name = arg.name.lstrip("%")
         for least in LEAST if arg.id in free and name in numbers else ():
@@ -45,8 +50,30 @@ def launches(
                 changed = {**numbers, name: least}
                 yield without_zeros(function, changed, (grid,), free - {arg.id}), grid
     for axis, place in _from_the_last(function):
-        more = max(place + 1, grid[f"grid.{axis}"])
-        yield numbers, {**grid, f"pid.{axis}": place, f"grid.{axis}": more}
+        yield numbers, _further(grid, axis, place)
+    whole = (arg.name.lstrip("%") for arg in function.args if arg.id in free)
+    much = {**numbers, **{name: MUCH for name in whole if name in numbers}}
+    for axis, place in product("xyz", range(1, LATER)):
+        yield _in_program(function, much, grid, axis, place)
+
+
+def _in_program(
+    function: Function, numbers: Numbers, grid: Grid, axis: str, place: int
+) -> tuple[Numbers, Grid]:
+    """A launch of a program further along an axis; of a kernel that walks over its grid, of one that begins
+    there, in a grid that is no wider than that needs."""
+    pairs = zip(function.args, function.arg_attributes, strict=True)
+    extents = [arg.name.lstrip("%") for arg, attributes in pairs if GRID in attributes]
+    if not extents:
+        return numbers, _further(grid, axis, place)
+    own = extents["xyz".index(axis)]
+    return {**numbers, **dict.fromkeys(extents, 1), own: place + 1}, _further(grid, "x", place)
+
+
+def _further(grid: Grid, axis: str, place: int) -> Grid:
+    """The grid as it is seen by a program further along an axis."""
+    more = max(place + 1, grid[f"grid.{axis}"])
+    return {**grid, f"pid.{axis}": place, f"grid.{axis}": more}
 
 
 def _from_the_last(function: Function) -> Iterator[tuple[str, int]]:
