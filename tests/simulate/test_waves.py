@@ -45,6 +45,16 @@ def test_the_last_wave_is_as_long_as_its_fullest_sm() -> None:
     assert launch_time(WAITING, 3.5, 6) == beside(WAITING, 4)
 
 
+def test_what_is_left_over_behind_many_waves_is_spread() -> None:
+    """Blocks begin one by one then: a tail says nothing for another form that takes as long."""
+    assert launch_time(BUSY, 7, 2) == 3 * beside(BUSY, 2) + (beside(BUSY, 1) + beside(BUSY, 2)) / 2
+    assert launch_time(BUSY, 9, 2) == pytest.approx(4.5 * beside(BUSY, 2))
+    assert launch_time(BUSY, 9.9, 2) < 5 * beside(BUSY, 2)
+    four, two = BlockPace(4, 1043, 384), BlockPace(2, 561, 384)
+    assert fastest([four, two], 17.7)[1:] == (0, 4)
+    assert fastest([four, two], 1.7)[1:] == (1, 2)
+
+
 @pytest.mark.parametrize(
     ("per_sm", "form", "blocks"), [(0.5, 1, 1), (1.9, 1, 2), (5.5, 0, 6), (7.76, 0, 4), (300, 0, 6)]
 )

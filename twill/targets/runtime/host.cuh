@@ -223,6 +223,7 @@ inline cudaError_t resident_blocks(int64_t programs, unsigned* blocks) {
 /// A form of a kernel: how many of its thread blocks a multiprocessor holds, and predicted cycles for an iteration of its loops,
 /// of a block that no other one is beside, and those for which it needs the busiest unit. (twill/simulate/waves.py says why.)
 struct Form {
+    static constexpr int drifted = 4;  // waves behind which blocks begin one by one
     int blocks;
     double alone, busy;
 
@@ -236,6 +237,7 @@ struct Form {
         const int64_t wave = int64_t(multiprocessors) * held, waves = programs / wave, left = programs % wave;
         const double last = beside((left + multiprocessors - 1) / multiprocessors);
         if (!waves) return last;
+        if (waves >= drifted) return double(programs) / wave * beside(held);
         return waves * beside(held) + (left ? (last + beside(held)) / 2 : 0);
     }
 };
