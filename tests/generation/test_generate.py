@@ -18,7 +18,14 @@ from twill.generation.builds import built as module
 from twill.generation.builds import without_warnings as instead
 from twill.generation.builds.without_warnings import without_warnings
 from twill.generation.generate import generate
-from twill.generation.generated import SEVERAL, Generated, GenerateOptions, ProgressCallback
+from twill.generation.generated import (
+    APART,
+    SEVERAL,
+    Generated,
+    GenerateOptions,
+    ProgressCallback,
+    pace_of_sm,
+)
 from twill.generation.loop_nest import NoScheduleError
 from twill.generation.searches import Solve, solved
 from twill.inputs import Inputs, origin
@@ -378,6 +385,7 @@ def test_no_grant_is_tried_where_far_too_much_is_spilled(
         built.append(granted(made))
         return SPILLED
 
+    gemm = replace(gemm, loading=None)
     monkeypatch.setattr(retries, "generate", again)
     monkeypatch.setattr(spills, "_warnings", said)
     assert without_warnings(GEMM, OPTIONS, gemm, ["1025 bytes of registers are spilled, of 240"]) is None
@@ -691,19 +699,51 @@ def test_fewer_groups_come_before_more_warps_that_would_share_rows(
     assert set(wanted) <= set(tried)
 
 
-@pytest.mark.parametrize(("blocks", "wanted"), [(3, True), (2, True), (1, False)])
-def test_the_group_that_computes_loads_too_where_several_blocks_spill(blocks: int, wanted: bool) -> None:
+@pytest.mark.parametrize(
+    ("blocks", "far", "wanted"), [(3, False, True), (2, False, True), (1, False, False), (1, True, True)]
+)
+def test_the_group_that_computes_loads_too_where_several_blocks_spill_or_one_does_far_too_much(
+    blocks: int, far: bool, wanted: bool
+) -> None:
     inputs = Inputs("tests/kernels/ttgir/queries.sm90.ttgir", arch="sm90", subtile=1, persistent=False)
     made = generate(inputs, OPTIONS)
     launch = replace(made.program.launch, blocks=blocks)
     spilled = replace(made, program=replace(made.program, launch=launch))
-    tried = retries.retries(inputs, OPTIONS, spilled, 1.0, lambda name, event: None, solved)
-    first = next(tried)
+    tried = retries.retries(inputs, OPTIONS, spilled, 1.0, lambda name, event: None, solved, far)
+    first = next(one for one in tried if not one.what.endswith(retries.ON_AN_SM))
     assert (first.what == retries.TOGETHER) == wanted
     if wanted:
         assert first.close == (retries.SLOWER if blocks == 2 else retries.CLOSE), "no other one is tried then"
         (group,) = first.make(inf).program.groups
         assert not group.only_moves
+
+
+@pytest.mark.parametrize(("kernel", "counted"), [("matmul_bands", 1.0), ("chunked", retries.DIVIDED_COLUMNS)])
+def test_more_warps_than_tiles_have_rows_for_take_longer_than_simulated(kernel: str, counted: float) -> None:
+    """A form of more warps, lowered already, is no better than spilling where it is far slower."""
+    inputs = Inputs(f"tests/kernels/ttgir/{kernel}.sm90.ttgir", arch="sm90", subtile=1, persistent=False)
+    made = generate(inputs, OPTIONS)
+    attributes = {**made.program.module.attributes, "ttg.num-warps": 8}
+    module = replace(made.program.module, attributes=attributes)
+    wide = replace(made, form="", program=replace(made.program, module=module))
+    tight = replace(made, form="in as few registers", others=(wide,))
+    tried = retries.retries(inputs, OPTIONS, tight, 1.0, lambda name, event: None, solved, True)
+    first = next(tried)
+    assert (first.what, first.counted) == ("it not in as few registers", counted)
+    assert first.slowest == pytest.approx(retries.SLOWER * pace_of_sm(made) / counted)
+    wider = next(one for one in tried if one.what == "8 warps that hold tiles")
+    assert wider.counted == counted
+
+
+def test_the_kernel_before_its_group_loaded_too_comes_first(gemm: Generated) -> None:
+    """It is scheduled and lowered already."""
+    apart = replace(gemm, cuda="")
+    tried = retries.retries(
+        GEMM, OPTIONS, replace(gemm, loading_apart=apart), 1.0, lambda name, event: None, solved
+    )
+    first = next(tried)
+    assert (first.what, first.searches, first.counted) == (APART, False, 1.0)
+    assert first.make(inf).cuda
 
 
 def test_several_groups_come_first_where_one_in_their_place_spills(gemm: Generated) -> None:

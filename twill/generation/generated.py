@@ -15,6 +15,7 @@ ProgressCallback = Callable[[str, Progress], None]
 """Called with each event of a search and the name of its loop."""
 
 SEVERAL = "several groups compute"
+APART = "a group of its own loads"
 """How a kernel differs that has them where another one has one group in their place."""
 
 

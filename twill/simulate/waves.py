@@ -21,8 +21,8 @@ form to be chosen (estimate; `choose` in `host.cuh`)."""
 
 DRIFTED = 4
 """Waves behind which blocks begin one by one (estimate; `Form::launch` in `host.cuh`). (On an H200, a grouped
-product of SGLang, 17.7 blocks for each SM, in two on an SM by the waves, 0.947 of the time of four, predicted:
-0.246 ms, 0.214 in four.)"""
+product of SGLang, 17.7 blocks for each SM: by waves two on an SM are predicted to take 0.947 of the time of
+four; 0.246 ms, 0.214 in four.)"""
 
 
 def beside(pace: BlockPace, count: int) -> float:

@@ -11,13 +11,12 @@ from itertools import islice
 from pathlib import Path
 
 from twill.emit.files import write
-from twill.generation.generated import SEVERAL, Generated
+from twill.generation.generated import APART, SEVERAL, Generated
 
 MOST = 2
 """Forms that are kept: each takes nvcc and the checks as long as the first one."""
 FILE = "forms.pickle"
 LOADS = "its computing group loads"
-APART = "a group of its own loads"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from twill.generation.choices.persistence import copied_in, copies_late
 from twill.generation.choices.subtiles import COUNT, MORE_WARPS
 from twill.generation.generate import generate
 from twill.generation.generated import (
+    APART,
     SEVERAL,
     Generated,
     GenerateOptions,
@@ -59,6 +60,11 @@ ACROSS_WARPS = 2.0
 """How many times as long as simulated loops take that reduce or scan rows which several warps share. (On an
 H200, eight warps beside one group of four that computes, predicted to be as fast: a scan of Mamba's backward
 in tiles of 64 x 64 0.51 and 0.23 ms, its decays' gradient 0.41 and 0.20.)"""
+DIVIDED_COLUMNS = 1.3
+"""The same of other loops of tiles whose columns several warps share, beside fewer warps that hold whole
+rows. (On an H200, gradients of fla's linear TTT, tiles of 64 rows: eight warps 0.73 ms, two groups of four
+0.60, predicted at 4683 and 4800 cycles; of its PaTH attention 0.78 ms, and 0.50 in two thread blocks of four
+warps that spill 120 bytes.)"""
 FEWER = (0, 16, 32)
 """Registers below the first number that is tried, by attempt."""
 LONGEST = 24.0
@@ -105,15 +111,13 @@ def _loads_early(made: Generated) -> bool:
 
 
 def _loads_apart(made: Generated) -> bool:
-    """Whether each of several thread blocks on an SM has one group that computes, and others that load:
-    without these, and with one iteration at a time, it has more registers, and the SM keeps its blocks.
-    (Triton's attention tutorial with heads of 64 on an H200, tiles of 128 x 64: 0.386 ms, 0.497 with two
-    groups in one thread block. So no other kernel is tried then where the blocks are few: those have fewer
-    blocks on an SM, or fewer registers.)"""
+    """Whether a thread block has one group that computes, and others that load: without these, and with one
+    iteration at a time, it has more registers, and the SM keeps its blocks. (Triton's attention tutorial with
+    heads of 64 on an H200, tiles of 128 x 64: 0.386 ms, 0.497 with two groups in one thread block. So no
+    other kernel is tried then where the blocks are several and few: those have fewer blocks on an SM, or
+    fewer registers.)"""
     computing = [group for group in made.program.groups if not group.only_moves]
-    apart = len(computing) == 1 and len(made.program.groups) > 1
-    several = made.program.resident_blocks > 1
-    return apart and several and _may_load(made)
+    return len(computing) == 1 and len(made.program.groups) > 1 and _may_load(made)
 
 
 def starved(made: Generated) -> bool:
@@ -196,10 +200,11 @@ def retries(
 ) -> Iterator[Retry]:
     """What is tried instead of a kernel of `before` cycles, in this order. Where it spills `far_too_much`,
     its other forms come first, which need no search; so do several groups that it has one in place of, whose
-    threads have less to hold each, and which wait for each other for longer than is simulated. (FastVideo's
-    sliding tile attention with heads of 64 on an H200: two groups 0.470 ms, one of whole tiles that loads too
-    0.417, predicted 0.97 times as fast.) Problems that were solved already are not solved again. With given
-    schedules their kernel is tried in fewer thread blocks on an SM."""
+    threads have less to hold each, and which wait for each other for longer than is simulated, and the kernel
+    before its group that computes loaded too. (FastVideo's sliding tile attention with heads of 64 on an
+    H200: two groups 0.470 ms, one of whole tiles that loads too 0.417, predicted 0.97 times as fast.)
+    Problems that were solved already are not solved again. With given schedules their kernel is tried in
+    fewer thread blocks on an SM."""
     making = _maker(options, made.searched, on_progress, solve)
     if options.schedules:
         for most in dict.fromkeys((made.program.resident_blocks, made.program.launch.blocks)):
@@ -208,10 +213,13 @@ def retries(
     forms = {form: _other_form(made, form) for form in made.others}
     yield from forms.values() if far_too_much else ()
     if made.several:
-        several = partial(_with_source, made.several, made.program.warnings)
-        yield Retry(SEVERAL, SEVERAL, several, SLOWER * before, searches=False, counted=LATE_BY_PASSING)
+        groups = partial(_with_source, made.several, made.program.warnings)
+        yield Retry(SEVERAL, SEVERAL, groups, SLOWER * before, searches=False, counted=LATE_BY_PASSING)
+    if made.loading_apart:
+        yield _before_it_loaded(made, made.loading_apart, SLOWER * before)
     apart = _apart_open(inputs, options)
-    together = _together(inputs, made, making, SLOWER * before) if apart else None
+    several = made.program.resident_blocks > 1 or far_too_much
+    together = _together(inputs, made, making, SLOWER * before) if apart and several else None
     if together and not together.searches:
         yield together
     if inputs.subtile is None and made.subtile == 1:
@@ -256,17 +264,29 @@ def _maker(
 
 def _together(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Retry | None:
     """Whole tiles, or the sub-tiles that are given, with loads by the group that computes: in a schedule that
-    was lowered so before, or in one that is searched for. None where that is of no use."""
+    was lowered so before, or in one that is searched for. None where that is of no use. (Gradients of fla's
+    attention with decays, tiles of 128 x 128 in eight warps: 4216 bytes are spilled beside four warps that
+    load, of 200 registers per thread; none without them, of 248.)"""
     if not _loads_apart(made):
         return None
     subtile = inputs.subtile or 1
-    close = SLOWER if made.program.resident_blocks <= FEW_BLOCKS else CLOSE
+    close = SLOWER if 1 < made.program.resident_blocks <= FEW_BLOCKS else CLOSE
     for form in (made, *made.others):
         if form.subtile == subtile and form.loading is not None:
             make = partial(_with_source, form.loading, form.program.warnings)
             return Retry(TOGETHER, TOGETHER, make, slowest, close=close, searches=False)
-    whole = making(replace(made.inputs, groups=LEAST_GROUPS, subtile=subtile), multistage=True)
+    alone = replace(made.inputs, groups=LEAST_GROUPS, subtile=subtile, persistent=inputs.persistent)
+    whole = making(alone, multistage=True)
     return Retry(TOGETHER, TOGETHER, whole, slowest, close=close)
+
+
+def _before_it_loaded(made: Generated, beaten: Generated, slowest: float) -> Retry:
+    """With loads in a group of their own, as it was before the group that computes loaded too. (Gradients of
+    fla's linear TTT on an H200: two groups that compute 0.60 ms, one of eight warps 0.73.)"""
+    several = sum(not group.only_moves for group in beaten.program.groups) > 1
+    make = partial(_with_source, beaten, made.program.warnings)
+    counted = LATE_BY_PASSING if several else 1.0
+    return Retry(APART, APART, make, slowest, searches=False, counted=counted)
 
 
 def _with_source(made: Generated, warnings: Sequence[str], slowest: float) -> Generated:
@@ -291,12 +311,12 @@ def _coarser(
         for what in [f"{count} warp groups"]
     ]
     few, shared = made.program.resident_blocks <= FEW_BLOCKS, _share_rows(made)
-    counted = ACROSS_WARPS if shared and _computes_rows(made) else 1.0
+    counted, across = _in_more_warps(made), shared and _computes_rows(made)
     yield from () if few else blocks
     yield from groups if shared else ()
     apart = apart and _may_load(made)
     alone = [*_alone(inputs, made, making, slowest)] if apart else []
-    yield from alone if counted > 1 else ()
+    yield from alone if across else ()
     if inputs.warps is None and made.subtile == 1 and made.program.module.num_warps < MORE_WARPS:
         what, wider = f"{MORE_WARPS} warps that hold tiles", replace(made.inputs, warps=MORE_WARPS)
         yield Retry(what, what, making(wider), slowest, counted=counted)
@@ -307,7 +327,7 @@ def _coarser(
             loading = f"{what} and load"
             together = making(replace(wider, groups=LEAST_GROUPS), multistage=True)
             yield Retry(loading, loading, together, slowest, counted=counted)
-    yield from () if counted > 1 else alone
+    yield from () if across else alone
     yield from blocks if few else ()
     yield from () if shared else groups
 
@@ -394,6 +414,13 @@ def _share_rows(made: Generated) -> bool:
     return any(isinstance(tile, Tensor) and tile.shape[0] < ROWS * MORE_WARPS for tile in tiles)
 
 
+def _in_more_warps(made: Generated) -> float:
+    """How many times as long as simulated the loops take in `MORE_WARPS` warps."""
+    if not _share_rows(made):
+        return 1.0
+    return ACROSS_WARPS if _computes_rows(made) else DIVIDED_COLUMNS
+
+
 def _computes_rows(made: Generated) -> bool:
     """Whether loops reduce or scan tiles along their rows."""
     found = (op for one in made.loops for op in one.loop.op.inner() if role(op) in ("reduce", "scan"))
@@ -432,8 +459,13 @@ def _fewer_registers(made: Generated) -> Iterator[int]:
 
 
 def _other_form(made: Generated, form: Generated) -> Retry:
-    why = f"not {made.form}"
-    return Retry(f"it {why}", why, partial(_itself, form), searches=False)
+    """As it was lowered before. One of more warps is only better than spilling where it is not far slower."""
+    why, itself = f"not {made.form}", partial(_itself, form)
+    if form.program.module.num_warps <= made.program.module.num_warps:
+        return Retry(f"it {why}", why, itself, searches=False)
+    counted = _in_more_warps(made)
+    slowest = SLOWER * pace_of_sm(made) / counted
+    return Retry(f"it {why}", why, itself, slowest, searches=False, counted=counted)
 
 
 def _itself(made: Generated, slowest: float) -> Generated:
