@@ -6,8 +6,9 @@ between the same groups share channels: the loader runs on from one loop into th
 slot is in `warp.slot_tensors`, how many slots a channel gets in `warp.slot_counts`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, count
 
 from twill.ir.channels import Filling, SlotTensor, slot_owner
@@ -29,7 +30,7 @@ def store_buffer(channel: str) -> str:
     return f"{channel}.store"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ChannelPlan:
     """A channel without addresses, with the values that its slots hold wherever it is used."""
 
@@ -93,7 +94,13 @@ class ChannelPlan:
 
     def holds(self, value: Value) -> int | None:
         """Which tensor of a slot is this value; None where it is none."""
-        return next((i for use in self.sources for i, held in enumerate(use) if held.id == value.id), None)
+        return self._places.get(value.id)
+
+    @cached_property
+    def _places(self) -> Mapping[int, int]:
+        """The first tensor of a slot that is a value, by its id."""
+        pairs = [(held.id, i) for use in self.sources for i, held in enumerate(use)]
+        return dict(reversed(pairs))
 
 
 # --- channels of one loop ---------------------------------------------------------------------------------

@@ -248,13 +248,12 @@ def is_mma(code: Code, task: Task) -> bool:
 def filled(group: Group, task: Task) -> tuple[ChannelPlan, ...]:
     """The channels in which a task's results go to other groups: of an operation with several results (a
     branch, a reduction of pairs) each has its own."""
-    made = {value.id for index in task.node.ops for value in group.code.ops[index].results}
+    made = (value.id for index in task.node.ops for value in group.code.ops[index].results)
+    holding = {channel for value in made for channel in group.kernel.holding.get(value, ())}
     return tuple(
         channel
         for channel in group.kernel.channels
-        if not channel.once
-        and channel.producer == task.group
-        and any(value.id in made for use in channel.sources for value in use)
+        if channel in holding and not channel.once and channel.producer == task.group
     )
 
 

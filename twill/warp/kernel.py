@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from twill.ir.channels import TensorTile
 from twill.ir.operands import Iteration, Read, TensorMemory
@@ -24,7 +25,7 @@ class Settings:
     """Issue an MMA in parts where others of its group wait meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """What all loops and groups of a kernel share while their steps are made."""
 
@@ -48,6 +49,15 @@ class Kernel:
     """Tiles in tensor memory to which an MMA copies its scale factors, by its operation."""
     multistage: bool = False
     """The one group that computes loads too (`warp.multistage`)."""
+
+    @cached_property
+    def holding(self) -> Mapping[int, tuple[ChannelPlan, ...]]:
+        """The channels whose slots hold a value, by its id."""
+        found = dict[int, tuple[ChannelPlan, ...]]()
+        for channel in self.channels:
+            for value in dict.fromkeys(held.id for use in channel.sources for held in use):
+                found[value] = (*found.get(value, ()), channel)
+        return found
 
     @property
     def by_mbarrier(self) -> bool:
@@ -119,7 +129,7 @@ class Group:
         in registers."""
         if leaf.in_registers:
             return None
-        for channel in self.kernel.channels:
+        for channel in self.kernel.holding.get(leaf.source.id, ()):
             tensor = channel.holds(leaf.source)
             if tensor is not None and (channel.filled_by in LOADED or self.id in channel.consumers):
                 return channel, tensor

@@ -8,9 +8,10 @@ group that loads in the loops.
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Loop, Op, Value
+from twill.ir.loop import Function, Loop, Op, Value
 from twill.ir.slicing import backward_slice
 from twill.ops.row import Role
 from twill.ops.table import role
@@ -34,6 +35,9 @@ from twill.warp.dataflow import (
 from twill.warp.disjoint import may_write
 from twill.warp.slot_tensors import tensors
 from twill.warp.tasks import Scheduled, Task
+
+KEPT = 8
+"""Functions whose loops are kept: layouts of shared memory ask for those of one again and again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -338,8 +342,13 @@ def _channel(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[in
 
 def home(code: Code) -> Mapping[int, int | None]:
     """The loop in whose body each operation stands, in a branch or not; None outside of loops."""
-    locations = blocks(code.function)
-    parents = {id(block): op for op in code.ops.values() for region in op.regions for block in region.blocks}
+    return _home(code.function)
+
+
+@lru_cache(maxsize=KEPT)
+def _home(function: Function) -> Mapping[int, int | None]:
+    locations, ops = blocks(function), tuple(function.walk())
+    parents = {id(block): op for op in ops for region in op.regions for block in region.blocks}
 
     def loop(index: int) -> int | None:
         parent = parents.get(id(locations[index]))

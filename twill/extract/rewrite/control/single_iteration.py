@@ -8,7 +8,7 @@ otherwise stands before the loop, and its results leave it as carried values. Li
 except for operations moved before the loop.
 """
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from twill.extract.dependence.loops import LOOPS
@@ -79,13 +79,18 @@ def _fitting(straight: tuple[Op, ...]) -> Iterator[tuple[Op, ...]]:
     for i, op in enumerate(straight[:-1]):
         if role(op) in _MMAS or any(value.id in made for value in all_operands(op)):
             made |= {value.id for value in op.results}
-        behind = [one for one in straight[i + 1 :] if role(one) in _MMAS]
-        needed = _needed(straight[i + 1 :], behind)
-        used = {v.id for one in straight[i + 1 :] if one.index in needed for v in all_operands(one)}
-        if role(op) == "pointer_store" and made and behind and not used & made:
+        if role(op) == "pointer_store" and made and _apart(straight[i + 1 :], made):
             yield straight[begin : i + 2]
             begin, made = i + 1, set[int]()
     yield straight[begin:]
+
+
+def _apart(behind: Sequence[Op], made: Container[int]) -> bool:
+    """Whether there are MMAs among these operations, and none follows from values that are `made` before."""
+    mmas = [one for one in behind if role(one) in _MMAS]
+    needed = _needed(behind, mmas)
+    used = (value.id for one in behind if one.index in needed for value in all_operands(one))
+    return bool(mmas) and not any(value in made for value in used)
 
 
 def _around_mmas(straight: tuple[Op, ...]) -> tuple[Op, ...]:
