@@ -135,11 +135,16 @@ def test_parts_of_a_run_begin_at_less_than_what_the_run_begins_at() -> None:
         ("%even", (64, False)),
         ("%quotient", (0, True)),
         ("%split", None),
+        ("%within", (1, True)),
+        ("%capped", (64, True)),
+        ("%chosen", (1, True)),
+        ("%either", None),
     ],
 )
 def test_steps_from_one_element_to_the_next(offsets: str, expected: tuple[int, bool] | None) -> None:
     """In a sum of numbers that are an unknown multiple apart they are a multiple of the common divisor; a
-    quotient that is the same for a sector is the same, one by an unknown number is not known."""
+    quotient that is the same for a sector is the same, one by an unknown number is not known. A bound changes
+    nothing for those below it."""
     more = """    %64 = arith.constant dense<64> : tensor<32xi32, #rows>
     %far = arith.muli %m, %64 : tensor<32xi32, #rows>
     %odds = tt.splat %odd : i32 -> tensor<32xi32, #rows>
@@ -151,6 +156,11 @@ def test_steps_from_one_element_to_the_next(offsets: str, expected: tuple[int, b
     %sum = arith.addi %far, %unknown : tensor<32xi32, #rows>
     %quotient = arith.divsi %m, %strides : tensor<32xi32, #rows>
     %split = arith.divsi %m, %odds : tensor<32xi32, #rows>
+    %within = arith.minsi %m, %odds : tensor<32xi32, #rows>
+    %capped = arith.maxsi %odds, %far : tensor<32xi32, #rows>
+    %below = arith.cmpi slt, %m, %odds : tensor<32xi32, #rows>
+    %chosen = arith.select %below, %m, %64 : tensor<32xi1, #rows>, tensor<32xi32, #rows>
+    %either = arith.select %below, %m, %far : tensor<32xi1, #rows>, tensor<32xi32, #rows>
 """
     head = HEAD.replace("%STRIDE", "%stride").replace("%BOUND", "%n")
     function = read_module(head + more + LOAD, "f.ttgir").functions[0]

@@ -17,7 +17,8 @@ RUN = 8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From one element to the next, but for where a remainder begins again or a quotient grows."""
+    """From one element to the next, but for where a remainder begins again, a quotient grows or a bound holds
+    all further ones."""
 
     divisor: int
     exact: bool = False
@@ -57,6 +58,12 @@ def step(analysis: AxisAnalysis, value: Value, axis: int) -> Step | None:
         case "divide":
             assert maker
             return _quotient(analysis, maker, axis)
+        case "extreme":
+            assert maker
+            return _either(*(step(analysis, operand, axis) for operand in maker.operands))
+        case "select":
+            assert maker
+            return _either(*(step(analysis, operand, axis) for operand in maker.operands[1:]))
         case _:
             return None
 
@@ -78,6 +85,13 @@ def _sum(one: Step | None, other: Step | None) -> Step | None:
         return None
     if one.divisor and other.divisor:
         return Step(gcd(one.divisor, other.divisor))
+    return one if one.divisor else other
+
+
+def _either(one: Step | None, other: Step | None) -> Step | None:
+    """Of a number that is one of two, as one that is held within bounds: the step of the one that grows."""
+    if one is None or other is None or (one != other and one.divisor and other.divisor):
+        return None
     return one if one.divisor else other
 
 
