@@ -225,6 +225,18 @@ def test_tiles_that_are_stored_element_by_element_go_where_fewer_sectors_are_tou
     assert isinstance(exact["#rows"], Linear) == rows
 
 
+@pytest.mark.parametrize(("columns", "rows"), [(64, True), (128, False)])
+def test_neighbours_are_stored_at_once_where_threads_have_16_bytes_to_exchange(
+    columns: int, rows: bool
+) -> None:
+    """Rows whose beginning may lie anywhere: four warps hold 16 columns each of 64, 32 of 128."""
+    divisor = " {tt.divisibility = 16 : i32}"
+    text = SCATTERED.replace(divisor, "").replace("%n: i32)", f"%n: i32{divisor})")
+    text = text.replace("64", str(columns))
+    exact = literal_layouts(read(text, "anywhere.ttgir")).encodings
+    assert isinstance(exact["#rows"], Linear) == rows
+
+
 def test_tiles_of_mmas_in_loops_are_stored_as_they_are_held() -> None:
     path = Path("tests/kernels/ttgir/spaced.sm90.ttgir")
     module = read(path.read_text(encoding="utf-8"), str(path))

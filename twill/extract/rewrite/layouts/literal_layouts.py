@@ -38,7 +38,7 @@ from twill.ir.loop import (
     users_of,
 )
 from twill.ops.axis import axis_of
-from twill.ops.axis_info import AxisAnalysis, element_bytes, run_bytes
+from twill.ops.axis_info import AxisAnalysis, element_bytes, moved_together, run_bytes
 from twill.ops.c import NARROW
 from twill.ops.row import Role
 from twill.ops.rules import is_float
@@ -245,7 +245,8 @@ def _down_columns(analysis: AxisAnalysis, op: Op) -> bool:
 
 
 def _scattered(analysis: AxisAnalysis, op: Op, warps: int) -> bool:
-    """Whether a store by elements touches `FEWER` times as many sectors as an MMA has its tile."""
+    """Whether a store by elements touches `FEWER` times as many sectors as an MMA has its tile. Of elements
+    that follow one another, threads that have 16 bytes of a row exchange them, and store these at once."""
     pointers, _, *masks = op.operands
     tile = pointers.type
     if not isinstance(tile, Tensor) or len(tile.shape) != 2 or not isinstance(tile.encoding, Blocked):
@@ -254,7 +255,9 @@ def _scattered(analysis: AxisAnalysis, op: Op, warps: int) -> bool:
     laid, held = distribution(tile.encoding, tile.shape), as_accumulator(tile.shape, warps)
     if not (laid and held and apart and apart.exact and apart.divisor):
         return False
-    between, together = apart.divisor * size, run_bytes(analysis, pointers, masks, 1)
+    exchanged = held.serial_along(1) * size >= ACCESS // 8
+    together = (run_bytes if exchanged else moved_together)(analysis, pointers, masks, 1)
+    between = apart.divisor * size
     return together <= size and FEWER * _sectors(laid, between) <= _sectors(held, between)
 
 
