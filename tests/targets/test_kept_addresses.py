@@ -39,6 +39,21 @@ def test_it_keeps_what_there_are_registers_for(monkeypatch: pytest.MonkeyPatch, 
     assert bool(declared) == (room > 0)
 
 
+@pytest.mark.parametrize("costly", [0, kept_addresses.COSTLY])
+def test_a_group_that_computes_divides_before_the_loop(monkeypatch: pytest.MonkeyPatch, costly: int) -> None:
+    """Though it has no room for whole offsets."""
+    monkeypatch.setattr(kept_addresses, "BESIDE", 2)
+    monkeypatch.setattr(kept_addresses, "COSTLY", costly)
+    made = changed("leftover", Options(multistage=True))
+    text = source(made)
+    copies = [line for line in text.splitlines() if "cp_async<16>(" in line]
+    assert copies
+    assert all(
+        ("_at0[i_]" in one, "% M" in one or "% N" in one) == (costly > 0, costly == 0) for one in copies
+    )
+    assert check(made, loops("leftover")[1], text, lambda what: None).values
+
+
 def test_loads_that_go_alike_share_what_they_keep() -> None:
     """Two tiles of the same shape: where a thread's copies go in a slot, and its columns."""
     text = cuda("sieved")
@@ -62,24 +77,56 @@ WIDE = {
     "%left_7 = ": ["%left_7 = "],
 }
 """What begins the lines in which rows wrap around, and what does in 64 bits."""
+WIDE_TOO = {
+    "%x = tt.splat %M : i32": ["%m64 = arith.extsi %M : i32 to i64", "%x = tt.splat %m64 : i64"],
+    "%x_12 = tt.splat %K : i32": ["%k64 = arith.extsi %K : i32 to i64", "%x_12 = tt.splat %k64 : i64"],
+    "%acc_14 = tt.splat %N : i32": ["%n64 = arith.extsi %N : i32 to i64", "%acc_14 = tt.splat %n64 : i64"],
+    "%x_18 = arith.remsi %row_10": [
+        "%x_wide = arith.extsi %row_10 : tensor<64xi32, ROWS> to tensor<64xi64, ROWS>",
+        "%x_18 = arith.remsi %x_wide",
+    ],
+    "%acc_30 = arith.remsi %4": [
+        "%acc_wide = arith.extsi %4 : tensor<64xi32, ROWS> to tensor<64xi64, ROWS>",
+        "%acc_30 = arith.remsi %acc_wide",
+    ],
+    **{f"%{one} = ": [f"%{one} = "] for one in ("x_19", "x_20", "x_21", "acc_31", "acc_32", "acc_33")},
+}
+"""The same of a kernel whose rows are copied asynchronously."""
+
+
+def in_64_bits(kernel: str, lines: dict[str, list[str]], folder: Path) -> Inputs:
+    """A kernel of which lines that begin so are others."""
+    text = Path(f"tests/kernels/ttgir/{kernel}.sm90.ttgir").read_text()
+    for line in text.splitlines():
+        for begin, others in lines.items():
+            if line.lstrip().startswith(begin):
+                rest = line.lstrip().removeprefix(begin).replace("xi32", "xi64")
+                own = [one.replace("ROWS", "#ttg.slice<{dim = 1, parent = #blocked}>") for one in others]
+                text = text.replace(line, "\n".join(own) + rest)
+    (folder / "kernel.ttgir").write_text(text)
+    return Inputs(str(folder / "kernel.ttgir"), arch="sm90", subtile=1, persistent=False)
 
 
 def test_remainders_of_64_bits_are_kept_in_32(tmp_path: Path) -> None:
     """By a number that was widened from as many: a thread keeps one for each row of which it loads."""
-    text = Path("tests/kernels/ttgir/wrapped.sm90.ttgir").read_text()
-    for line in text.splitlines():
-        for begin, lines in WIDE.items():
-            if line.lstrip().startswith(begin):
-                rest = line.lstrip().removeprefix(begin).replace("xi32", "xi64")
-                own = [one.replace("ROWS", "#ttg.slice<{dim = 1, parent = #blocked}>") for one in lines]
-                text = text.replace(line, "\n".join(own) + rest)
-    assert text.count("arith.remsi %m_wide, %left : tensor<128xi64") == 1
-    (tmp_path / "kernel.ttgir").write_text(text)
-    inputs = Inputs(str(tmp_path / "kernel.ttgir"), arch="sm90", subtile=1, persistent=False)
+    inputs = in_64_bits("wrapped", WIDE, tmp_path)
+    assert (tmp_path / "kernel.ttgir").read_text().count("arith.remsi %m_wide, %left : tensor<128xi64") == 1
     made = generate(inputs, GenerateOptions(time_limit=10, execute=False))
     (count,) = re.findall(r"uint32_t kept_x_\w+?_at0\[(\d+)\] = \{\};", made.cuda)
     assert int(count) > 1
-    assert re.search(r"uint64_t\(int64_t\(int32_t\(kept_x_\w+?_at0\[i_\]\)\)\) \* uint64_t", made.cuda)
+    assert re.search(r"wide_product\(int32_t\(kept_x_\w+?_at0\[i_\]\), int32_t\(\w+\)\)", made.cuda)
+    assert made.checked
+
+
+def test_a_group_that_computes_keeps_them_in_32_where_64_do_not_fit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kept_addresses, "BESIDE", 6)
+    options = GenerateOptions(time_limit=10, lowering=Options(multistage=True))
+    made = generate(in_64_bits("leftover", WIDE_TOO, tmp_path), options)
+    declared = re.findall(r"uint(\d+)_t (kept_\w+?_at0)\[(\d+)\]", made.cuda)
+    assert {width for width, _, count in declared if int(count) > 1} == {"32"}
+    assert re.search(r"wide_product\(int32_t\(kept_x_\w+?_at0\[i_\]\), int32_t\(\w+\)\)", made.cuda)
     assert made.checked
 
 

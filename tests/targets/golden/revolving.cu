@@ -87,8 +87,8 @@ revolving_kernel(__half* a, __half* b, float* c, int32_t first, int32_t stride, 
                         #pragma unroll
                         for (uint32_t u_ = 0; u_ < 4; ++u_) {
                             [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                            read_[u_][0] = load_global<2>(from0_ + int64_t(uint64_t(int64_t(int32_t(kept_acc_37_at0[i_]))) * uint64_t(acc_21)));
-                            read_[u_][1] = load_global<2>(from0_ + int64_t(uint64_t(int64_t(int32_t(kept_acc_37_at0[i_]))) * uint64_t(acc_21)) + 1);
+                            read_[u_][0] = load_global<2>(from0_ + int64_t(wide_product(int32_t(kept_acc_37_at0[i_]), int32_t(acc_21))));
+                            read_[u_][1] = load_global<2>(from0_ + int64_t(wide_product(int32_t(kept_acc_37_at0[i_]), int32_t(acc_21))) + 1);
                         }
                         #pragma unroll
                         for (uint32_t u_ = 0; u_ < 4; ++u_) {
@@ -120,8 +120,8 @@ revolving_kernel(__half* a, __half* b, float* c, int32_t first, int32_t stride, 
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 4; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(from0_ + int64_t(uint64_t(int64_t(int32_t(kept_acc_37_at0[i_]))) * uint64_t(acc_21)));
-                                read_[u_][1] = load_global<2>(from0_ + int64_t(uint64_t(int64_t(int32_t(kept_acc_37_at0[i_]))) * uint64_t(acc_21)) + 1);
+                                read_[u_][0] = load_global<2>(from0_ + int64_t(wide_product(int32_t(kept_acc_37_at0[i_]), int32_t(acc_21))));
+                                read_[u_][1] = load_global<2>(from0_ + int64_t(wide_product(int32_t(kept_acc_37_at0[i_]), int32_t(acc_21))) + 1);
                             }
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 4; ++u_) {

@@ -122,7 +122,7 @@ tensor_map_size tile_elements tma_add tma_commit tma_load tma_load_multicast tma
 tma_load_pair tma_prefetch tma_store tma_wait tma_wait_read transpose_bytes transpose_quad two_bytes
 truncate_e5m2
 unordered unpack_bf16 unpack_e4m3 unpack_e5m2 unpack_f16 unpair warp_index warp_mma warp_mma_part
-warp_mma_short wgmma_commit wgmma_fence wgmma_wait launch_pool word_of_bytes zero_in
+warp_mma_short wgmma_commit wgmma_fence wgmma_wait wide_product launch_pool word_of_bytes zero_in
 """
 RUNTIME = frozenset(_RUNTIME.split())
 """What the runtime headers declare (a test compares)."""

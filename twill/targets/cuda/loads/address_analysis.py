@@ -23,6 +23,9 @@ _VIEWS = frozenset({"broadcast", "expand", "layout"})
 
 _COSTLY = frozenset({"remainder", "divide", "pointer_load"})
 
+WIDENED = "int64_t({})".format
+"""The number of 64 bits that one of 32 is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offset:
@@ -83,7 +86,7 @@ class Part:
     """It divides, or loads."""
     narrow: Elements | None = None
     """A number of 32 bits from which it follows, in fewer registers."""
-    follows: Callable[[str], str] = str
+    follows: Callable[[str], str] = WIDENED
     """C expression of the part, from one of that number."""
 
     def __call__(self, point: AnyPoint) -> str:
@@ -191,10 +194,14 @@ class Analysis:
         maker = self.maker(value)
         if maker is None or maker.name != "arith.remsi" or element(value.type) != "i64":
             return False
-        by = self.maker(maker.operands[1])
-        while by is not None and (_view(by) or role(by) == "splat"):
-            by = self.maker(by.operands[0])
-        return by is not None and by.name == SIGN_EXTENSION and element(by.operands[0].type) == "i32"
+        return self._of_32_bits(maker.operands[1])
+
+    def _of_32_bits(self, value: Value) -> bool:
+        """Whether a number of 64 bits was widened from 32, and is the same in all elements."""
+        maker = self.maker(value)
+        while maker is not None and (_view(maker) or role(maker) == "splat"):
+            maker = self.maker(maker.operands[0])
+        return maker is not None and maker.name == SIGN_EXTENSION and element(maker.operands[0].type) == "i32"
 
     def _costly(self, value: Value) -> bool:
         maker = self.maker(value)
@@ -207,12 +214,13 @@ class Analysis:
         for tile, factor in (op.operands, op.operands[::-1]):
             by = self.offset(factor)
             if len(by.uniform) == 1 and not by.fixed and not by.moving and self.invariant(factor):
-                parts, c = self.offset(tile), f"{unsigned(width)}({by.uniform[0]})"
+                parts, c = self.offset(tile), by.uniform[0]
+                short = self._of_32_bits(factor)
                 return Offset(
                     width,
-                    tuple(_times(one, width, c) for one in parts.fixed),
-                    tuple(f"{unsigned(width)}({one}) * {c}" for one in parts.uniform),
-                    tuple(_times(one, width, c) for one in parts.moving),
+                    tuple(_times(one, width, c, short) for one in parts.fixed),
+                    tuple(f"{unsigned(width)}({one}) * {unsigned(width)}({c})" for one in parts.uniform),
+                    tuple(_times(one, width, c, short) for one in parts.moving),
                     False,
                 )
         return self._whole_offset(op.result, width)
@@ -327,8 +335,17 @@ def unsigned(width: int) -> str:
     return f"uint{width}_t"
 
 
-def _times(elements: Elements, width: int, factor: str) -> Elements:
-    return _like(elements, lambda number: f"{unsigned(width)}({number}) * {factor}")
+def _times(elements: Elements, width: int, factor: str, short: bool) -> Elements:
+    """`short`: the factor has 32 bits. By one that has as many the product is one instruction, which the
+    compiler does not see where the factor was widened before the loop."""
+    made = _like(elements, lambda number: f"{unsigned(width)}({number}) * {unsigned(width)}({factor})")
+
+    def product(number: str) -> str:
+        return f"wide_product({number}, int32_t({factor}))"
+
+    if short and isinstance(made, Part) and isinstance(elements, Part) and elements.follows is WIDENED:
+        return replace(made, follows=product)
+    return made
 
 
 def _wide(elements: Elements) -> Elements:
@@ -344,6 +361,25 @@ def _like(part: Elements, change: Callable[[str], str]) -> Elements:
     if not isinstance(part, Part):
         return elements
     return Part(elements, part.costly, part.narrow, lambda number: change(part.follows(number)))
+
+
+@dataclass(frozen=True, slots=True)
+class Costly:
+    """The sum of the costly parts of an offset, or a number of fewer bits from which it follows."""
+
+    text: str
+    bits: int
+    follows: Callable[[str], str] = str
+
+
+def costly(offset: Offset, point: AnyPoint) -> Costly:
+    """Of an offset that is taken apart; its text is empty where no part is costly."""
+    parts = [one for one in offset.fixed if isinstance(one, Part) and one.costly]
+    if len(parts) == 1 and (narrow := parts[0].narrow) is not None:
+        follows = parts[0].follows
+        return Costly(f"uint32_t({narrow(point)})", 32, lambda read: follows(f"int32_t({read})"))
+    texts = [one(point) for one in parts]
+    return Costly(summed(texts, offset.bits) if texts else "", offset.bits)
 
 
 def varies(text: str) -> bool:

@@ -2,13 +2,13 @@
 computes once, before the loop.
 
 Takes a load with its scopes before and inside the loop; gives C. Offsets that are the same in every iteration
-stay in registers; an iteration adds the pointer to them. The conditions of a mask that are the same in every
-iteration become the bits of one register. Where one comparison of scalars says that the whole tile is inside,
-no copy looks at them.
+stay in registers, or, where these are few, the parts of them that take a division or a load; an iteration
+adds the pointer to them. The conditions of a mask that are the same in every iteration become the bits of one
+register. Where one comparison of scalars says that the whole tile is inside, no copy looks at them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from re import search, sub
 
 from twill.ir.channels import SlotTensor
@@ -18,7 +18,16 @@ from twill.ops.axis_info import AxisAnalysis, element_bytes
 from twill.ops.c import c_type
 from twill.ops.pointer_loads import bounds_of_copies
 from twill.targets.cuda.expressions import atom, bare, needed, plus, times
-from twill.targets.cuda.loads.address_analysis import Analysis, Condition, Offset, summed, unsigned, varies
+from twill.targets.cuda.loads.address_analysis import (
+    Analysis,
+    Condition,
+    Offset,
+    Part,
+    costly,
+    summed,
+    unsigned,
+    varies,
+)
 from twill.targets.cuda.loads.crossing import ELEMENT, Crossing, crossing
 from twill.targets.cuda.loads.row_numbers import Passed
 from twill.targets.cuda.loads.tile_copies import copy, filling_text, joined, masked
@@ -154,26 +163,6 @@ def _start(tile: Shared, down: int, vector: int, plain: bool, chunk: str = "chun
 
 
 @dataclass(frozen=True, slots=True)
-class Hoisted:
-    """What a thread keeps of a load throughout a loop."""
-
-    starts: str
-    """The variable that says where copies go."""
-    copies: Copies
-    inside: frozenset[int]
-    """The operations of the loop."""
-    kept: tuple[str, ...]
-    """For each offset that an address adds: the sum of its fixed parts; empty where none is kept."""
-    steps: tuple[str, ...]
-    """For each: what copy `i_` adds to that, in constants alone; empty where the sum is that of the copy."""
-    mask: str
-    """The variable whose bits are the fixed conditions; empty where there are none."""
-    lines: tuple[str, ...]
-    """Declarations, and what computes the variables."""
-    registers: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Variable:
     """A variable of `Hoisted`: its declaration, what computes it, how a copy reads it."""
 
@@ -183,6 +172,28 @@ class _Variable:
     words: int
     step: str = ""
     """What copy `i_` adds to it, in constants alone."""
+    costly: bool = False
+    """It is the sum of the costly parts of an offset; a copy adds the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hoisted:
+    """What a thread keeps of a load throughout a loop."""
+
+    starts: str
+    """The variable that says where copies go."""
+    copies: Copies
+    inside: frozenset[int]
+    """The operations of the loop."""
+    kept: tuple[_Variable | None, ...]
+    """For each offset that an address adds: the sum of its fixed parts."""
+    mask: str
+    """The variable whose bits are the fixed conditions; empty where there are none."""
+    lines: tuple[str, ...]
+    """Declarations, and what computes the variables."""
+    registers: int
+    beyond: int = 0
+    """Of these, those for the costly parts of offsets that do not fit."""
 
 
 def hoisted(
@@ -192,33 +203,38 @@ def hoisted(
     found: Copies,
     inside: frozenset[int],
     room: int,
-    known: dict[Sequence[str], str] | None = None,
+    beyond: int,
+    known: dict[Sequence[str], str],
 ) -> Hoisted | None:
-    """What is kept of a load in at most `room` registers, beyond where its copies go. `scope` is that of the
-    load in some iteration, `before` are the lines that compute the scalars that stay the same. In a lean
-    program two numbers are kept of offsets that are the same distance apart. `known`: the variables of loads
-    before, by what computes them, which grows; loads in both branches of an `if` share theirs. None where the
-    pointers do not begin at one, or where there is no room."""
-    known = {} if known is None else known
+    """What is kept of a load in at most `room` registers, beyond where its copies go, and in at most `beyond`
+    others of offsets that do not fit: their costly parts. `scope` is that of the load in some iteration,
+    `before` are the lines that compute the scalars that stay the same. In a lean program two numbers are kept
+    of offsets that are the same distance apart. `known`: the variables of loads before, by what computes
+    them, which grows; loads in both branches of an `if` share theirs. None where the pointers do not begin at
+    one, or where there is no room."""
     analysis = Analysis(scope, inside, bounds=_bounds(scope, op, found))
     address = analysis.address(op.operands[0])
     name = f"kept_{scope.program.name(op.result.id)}_"
     if address is None:
         return None
     starts = _shared(found, _starts(found, name), f"{name}to", known, room)
-    variables, kept, steps = [starts], list[str](), list[str]()
+    variables, kept = [starts], list[_Variable | None]()
     room -= starts.words
     if room < 0:
         return None
     for number, offset in enumerate(address.offsets):
-        variable = _offset(found, offset, f"{name}at{number}", scope.program.lean)
-        variable = variable and _shared(found, variable, f"{name}at{number}", known, room)
-        fits = variable is not None and variable.words <= room
-        kept.append(variable.read if variable and fits else "")
-        steps.append(variable.step if variable and fits else "")
+        own, most = f"{name}at{number}", room
+        variable = _offset(found, offset, own, scope.program.lean)
+        variable = variable and _shared(found, variable, own, known, room)
+        if variable and variable.words > room:
+            most = beyond - sum(one.words for one in variables if one.costly)
+            variable = _costly(found, _apart(analysis, op)[number], own)
+            variable = variable and _shared(found, variable, own, known, most)
+        fits = variable is not None and variable.words <= most
+        kept.append(variable if fits else None)
         if variable and fits:
             variables.append(variable)
-            room -= variable.words
+            room -= 0 if variable.costly else variable.words
     mask = _fixed_mask(found, analysis, op, f"{name}inside")
     variables += [mask] if mask else []
     return Hoisted(
@@ -226,10 +242,10 @@ def hoisted(
         found,
         inside,
         tuple(kept),
-        tuple(steps),
         mask.read if mask else "",
         _lines(found, before, variables),
         sum(variable.words for variable in variables),
+        sum(variable.words for variable in variables if variable.costly),
     )
 
 
@@ -252,7 +268,7 @@ def _shared(
     lines = (one.declared, *one.computed)
     how = (*found.place, *(line.replace(name, "") for line in lines))
     if (other := known.get(how)) is not None:
-        return _Variable("", (), one.read.replace(name, other), 0, one.step)
+        return replace(one, declared="", computed=(), read=one.read.replace(name, other), words=0)
     if one.words <= room:
         known[how] = name
     return one
@@ -283,11 +299,33 @@ def _offset(found: Copies, offset: Offset, variable: str, lean: bool) -> _Variab
         computed = (f"{variable}[0] = {first};", f"{variable}[1] = {second} - {variable}[0];")
         read = f"{variable}[0] + i_ * {variable}[1]"
         return _Variable(f"{number} {variable}[2];", computed, read, 2 * offset.bits // 32)
+    return _each(found, variable, value, offset.bits)
+
+
+def _costly(found: Copies, offset: Offset, variable: str) -> _Variable | None:
+    """The sum of the costly parts of an offset that is taken apart; None where it has none."""
+    own = costly(offset, found.point)
+    if not own.text:
+        return None
+    made = _each(found, variable, own.text, own.bits)
+    return replace(made, read=own.follows(made.read), costly=True)
+
+
+def _each(found: Copies, variable: str, value: str, width: int) -> _Variable:
+    """A number for each copy, or one for all where it does not vary."""
+    count = found.count if varies(value) else 1
     read = f"{variable}[i_]" if count > 1 else f"{variable}[0]"
-    declared = f"{number} {variable}[{count}]{' = {}' if found.guard else ''};"
+    declared = f"{unsigned(width)} {variable}[{count}]{' = {}' if found.guard else ''};"
     one = f"{read} = {value};"
     lines = found.loop(one) if count > 1 or found.guard else [one]
-    return _Variable(declared, tuple(lines), read, count * offset.bits // 32)
+    return _Variable(declared, tuple(lines), read, count * width // 32)
+
+
+def _apart(analysis: Analysis, op: Op) -> tuple[Offset, ...]:
+    """The offsets of a load's address, in parts of which some are costly."""
+    address = replace(analysis, divided=True).address(op.operands[0])
+    assert address is not None
+    return address.offsets
 
 
 def _fixed_mask(found: Copies, analysis: Analysis, op: Op, mask: str) -> _Variable | None:
@@ -339,8 +377,13 @@ def copied(
     address = analysis.address(op.operands[0])
     assert address is not None
     begin, each = [address.base], ["from_"]
-    for offset, name, step in zip(address.offsets, kept.kept, kept.steps, strict=True):
-        fixed = [name, *([step] if step else [])] if name else [part(found.point) for part in offset.fixed]
+    for number, (offset, own) in enumerate(zip(address.offsets, kept.kept, strict=True)):
+        fixed = [own.read, *([own.step] if own.step else [])] if own else []
+        if own is None:
+            fixed = [part(found.point) for part in offset.fixed]
+        elif own.costly:
+            offset = _apart(analysis, op)[number]
+            fixed += [one(found.point) for one in offset.fixed if not (isinstance(one, Part) and one.costly)]
         same, different = placed(offset, fixed, [part(found.point) for part in offset.moving])
         begin, each = [*begin, *same], [*each, *different]
     pointer = c_type(op.operands[0].type)

@@ -26,6 +26,11 @@ from twill.targets.cuda.scope import Scope, equal_loads
 BESIDE = 16
 """Registers of a thread that computes for the addresses that it loads from (estimate; where ptxas spills, the
 program is made anew without)."""
+COSTLY = 32
+"""Registers beyond these for what takes a division or a load to compute of an address: a spilled one takes an
+instruction to load, a remainder of 64 bits some forty to compute again. (vLLM's fused_moe of fp8 in tiles of
+16 x 128 x 128, of whose weights a thread copies eight rows that wrap around: 305 instructions in the loop of
+a warp, for 941.)"""
 
 
 def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
@@ -35,9 +40,9 @@ def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
     inside = frozenset(op.index for op in emitter.program.op(it.op).inner())
     tiled = _fixed_corners(emitter, it, inside)
     if emitter.group.multistage and not emitter.program.lean:
-        room, lines = BESIDE, tiled
+        room, beyond, lines = BESIDE, COSTLY, tiled
     elif emitter.group.only_moves and emitter.group.warps >= 4:
-        room, lines = room_of(emitter), tiled
+        room, beyond, lines = room_of(emitter), 0, tiled
     else:
         return tiled
     fills = (one for one in walk((it,)) if isinstance(one, ProducerLoad))
@@ -46,8 +51,9 @@ def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
         tile = isinstance(emitter.program.op(load.ops[-1]).result.type, Tensor)
         found_before = (*emitter.kept, *emitter.kept_offsets, *emitter.tiled)
         if load.vector and tile and load.ops[-1] not in found_before:
-            kept = _kept_of_load(emitter, fill, load, inside, room, known)
-            room -= kept.registers if kept else 0
+            kept = _kept_of_load(emitter, fill, load, inside, (room, beyond), known)
+            costly = kept.beyond if isinstance(kept, Hoisted) else 0
+            room, beyond = room - (kept.registers - costly if kept else 0), beyond - costly
             lines = [*lines, *(kept.lines if kept else ())]
     return lines
 
@@ -57,12 +63,13 @@ def _kept_of_load(
     fill: ProducerLoad,
     load: TileLoad,
     inside: frozenset[int],
-    room: int,
+    room: tuple[int, int],
     known: dict[Sequence[str], str],
 ) -> Kept | Hoisted | None:
-    """Keeps what the copies of a load need in every iteration, in at most `room` registers."""
+    """Keeps what the copies of a load need in every iteration, in so many registers at most, and so many
+    beyond."""
     if load.along is not None:
-        offsets = emitter.kept_offsets[load.ops[-1]] = _kept_offsets(emitter, fill, load, inside, room)
+        offsets = emitter.kept_offsets[load.ops[-1]] = _kept_offsets(emitter, fill, load, inside, room[0])
         return offsets
     found = _kept_of_copy(emitter, fill, load, inside, room, known)
     if found is not None:
@@ -92,7 +99,7 @@ def _kept_of_copy(
     it: ProducerLoad,
     load: TileLoad,
     inside: frozenset[int],
-    room: int,
+    room: tuple[int, int],
     known: dict[Sequence[str], str],
 ) -> Hoisted | None:
     op, tensor = emitter.program.op(load.ops[-1]), emitter.program.channel(it.channel).tensors[load.tensor]
@@ -108,7 +115,7 @@ def _kept_of_copy(
         return None
     scope, before = _in_loop_and_before(emitter, it, load, inside)
     try:
-        return hoisted(scope, before.lines, op, found, inside, room, known)
+        return hoisted(scope, before.lines, op, found, inside, *room, known)
     except ValueError as problem:
         raise refuse(emitter.program, op, str(problem)) from problem
 

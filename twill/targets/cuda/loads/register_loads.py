@@ -11,7 +11,7 @@ lie in different banks, or as many as read a whole sector. A thread reads a batc
 registers hold, before it writes the first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import gcd, prod
@@ -24,7 +24,7 @@ from twill.ops.axis_info import AxisAnalysis
 from twill.ops.c import c_type
 from twill.ops.pointer_loads import WORD, Neighbours
 from twill.targets.cuda.expressions import atom, needed, plus, times
-from twill.targets.cuda.loads.address_analysis import Analysis, Condition, Offset, Part, summed, varies
+from twill.targets.cuda.loads.address_analysis import Analysis, Condition, Part, costly, varies
 from twill.targets.cuda.loads.copies import placed, total
 from twill.targets.cuda.loads.tile_copies import filling_text, joined
 from twill.targets.cuda.registers.fragments import Fragment
@@ -329,7 +329,7 @@ def kept_in_registers(
     offsets = list[tuple[str, ...]]()
     for number, offset in enumerate(address.offsets if address else ()):
         own = list[str]()
-        for kept in (_costly(offset, found.point(load)) for load in range(accesses)):
+        for kept in (costly(offset, found.point(load)) for load in range(accesses)):
             count = found.grid.count if varies(kept.text) else 1
             words = count * kept.bits // 32
             if kept.text and (number, kept.text) not in names and used + words <= room:
@@ -428,24 +428,6 @@ def _lane_of(grid: Grid, unit: str) -> str:
 def _guarded(found: Units, lines: Sequence[str]) -> list[str]:
     guards = found.grid.guards
     return [f"if ({joined(guards)}) {{", *(f"    {line}" for line in lines), "}"] if guards else list(lines)
-
-
-@dataclass(frozen=True, slots=True)
-class _Costly:
-    """The sum of the costly parts of an offset, or a number of fewer bits from which it follows."""
-
-    text: str
-    bits: int
-    follows: Callable[[str], str] = str
-
-
-def _costly(offset: Offset, point: Point) -> _Costly:
-    parts = [one for one in offset.fixed if isinstance(one, Part) and one.costly]
-    if len(parts) == 1 and (narrow := parts[0].narrow) is not None:
-        follows = parts[0].follows
-        return _Costly(f"uint32_t({narrow(point)})", 32, lambda read: follows(f"int64_t(int32_t({read}))"))
-    texts = [one(point) for one in parts]
-    return _Costly(summed(texts, offset.bits) if texts else "", offset.bits)
 
 
 def _accesses(scope: Scope, op: Op, found: Units) -> int:
