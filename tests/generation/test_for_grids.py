@@ -1,6 +1,7 @@
 """Launches that choose how many of their thread blocks an SM holds."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,14 +116,15 @@ def test_the_manifest_has_all_forms() -> None:
     assert read(write(described), "kernel.json") == described
 
 
-@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-def test_a_launch_takes_the_form_for_its_blocks_and_both_are_right(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    made, (_, scheduled) = joint(), loops(KERNEL)
-    source = tmp_path / "kernel.cu"
+def taken(
+    made: Program, launches: Sequence[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> list[bool]:
+    """Whether launches of eight blocks, with so many in the sum and processors, take the form of one block
+    on an SM; each is right."""
+    source = folder / "kernel.cu"
     source.write_text(target("sm90").source(made))
-    host = compiled(source, tmp_path, [RUNTIME], architecture(made.module))
+    host = compiled(source, folder, [RUNTIME], architecture(made.module))
+    scheduled = loops(KERNEL)[1]
     described = manifest(made, scheduled, {one.loop.path: 0.0 for one in scheduled})
     build, names = Build(described, made.function, host), list[bool]()
     original = Module.kernel
@@ -132,12 +134,37 @@ def test_a_launch_takes_the_form_for_its_blocks_and_both_are_right(
         return original(module, name)
 
     monkeypatch.setattr(Module, "kernel", noted)
-    for processors in (1000, 1):
-        numbers = {"M": 128, "N": 128, "K": 128}
+    for k, processors in launches:
+        numbers = {"M": 128, "N": 128, "K": k}
         found = run(build, Request(numbers, (8, 1, 1), ((0, 0, 0),), processors=processors))
         assert found
         assert wrong(build, found) is None
-    assert names == [True, False]
+    return names
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_a_launch_takes_the_form_for_its_blocks_and_both_are_right(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert taken(joint(), [(128, 1000), (128, 1)], monkeypatch, tmp_path) == [True, False]
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_a_launch_of_few_iterations_takes_the_form_of_more_blocks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They hide from each other what stands around their loops."""
+    made, counted = joint(), {"around": 1600, "trips": 32}
+    other = replace(made.others[0], pace=BlockPace(1, 100, 50, **counted))
+    made = replace(made, pace=BlockPace(8, 1550, 50, **counted), others=(other,))
+    assert taken(made, [(64, 1), (1024, 1)], monkeypatch, tmp_path) == [False, True]
+
+
+@pytest.mark.parametrize(("kernel", "counted"), [(KERNEL, True), ("grouped", False)])
+def test_launches_count_iterations_that_follow_from_arguments(kernel: str, counted: bool) -> None:
+    made = _generated(kernel)
+    pace = for_grids._pace(made, made.program)
+    assert (pace.around > 0) == counted
 
 
 CLAMPED = "clamped"

@@ -46,3 +46,13 @@ def test_a_form_for_long_loops_is_not_chosen_by_the_grid() -> None:
     assert text.index("int64_t iterations = 0;") < text.index("if (iterations >= 48) return ")
     assert "Choice{}, stream);" in text
     assert "choice.form ==" not in text
+
+
+def test_a_launch_divides_what_stands_around_a_loop_among_its_iterations() -> None:
+    counted = {"around": 1600, "trips": 16}
+    text = source(replace(forms(BlockPace(1, 200, 100, **counted)), pace=BlockPace(8, 400.4, 100, **counted)))
+    assert "const Form forms[] = {{8, 300 + around, 100}, {1, 100 + around, 100}};" in text
+    before = [
+        text.index(one) for one in ("int64_t iterations = 0;", "const double around = 1600 / ", "Form ")
+    ]
+    assert before == sorted(before)

@@ -148,6 +148,11 @@ class BlockPace:
     long_loop: int | None = None
     """Iterations of a loop from which on a launch takes this form, which is not chosen otherwise; None for a
     form that is chosen by the number of thread blocks."""
+    around: float = 0.0
+    """Cycles of a block before its first iteration and behind its last one, where the launcher can count the
+    iterations among which it then divides these; 0 elsewhere."""
+    trips: int = 1
+    """The iterations among which `alone` divides them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,9 +29,9 @@ threadIdx uint8_t uint16_t uint32_t uint64_t warpSize std rint rintf roundf trun
 """
 """Types, functions and variables that generated code uses."""
 _WORDS = """
-by_tma bytes choice claim claimed claims clustered counter descriptor_a descriptor_b drained dynamic_shared
-forms grid grid_x grid_y grid_z i iterations j lanes made maps memory n no_elements opaque ordered
-p blocks pair_rank scales_a scales_a_at scales_b
+around by_tma bytes choice claim claimed claims clustered counter descriptor_a descriptor_b drained
+dynamic_shared forms grid grid_x grid_y grid_z i iterations j lanes made maps memory n no_elements opaque
+ordered p blocks pair_rank scales_a scales_a_at scales_b
 scales_b_at status stream tensor_memory thread tile_counter tile_number twill warp
 """
 """Variables of the generator."""

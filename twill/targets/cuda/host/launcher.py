@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, TensorDesc
 from twill.ir.operands import Slot
-from twill.ir.program import AXES, Program
+from twill.ir.program import AXES, BlockPace, Program
 from twill.ir.slicing import backward_slice
 from twill.ir.statements import ProducerLoad, StoreTile, walk
 from twill.ops.table import TABLE, role
@@ -95,21 +95,32 @@ def _choice(program: Program, name: str) -> list[str]:
     long = [(one, one.pace.long_loop) for one in program.others if one.pace and one.pace.long_loop]
     chosen = [one for one in program.others if one.pace and one.pace.long_loop is None]
     paces = [one.pace for one in (program, *chosen) if one.pace]
-    forms = ", ".join(f"{{{one.blocks}, {one.alone:.0f}, {one.busy:.0f}}}" for one in paces)
+    around = max(one.around for one in paces)
+    forms = ", ".join(f"{{{one.blocks}, {_alone(one)}, {one.busy:.0f}}}" for one in paces)
 
     def launched(other: Program, choice: str) -> str:
         passed = ", ".join([*own, choice, "stream"])
         return f"return {other_name(name, other)}_launch({passed});"
 
     return [
-        *(host_trips.computed(program) if long else []),
+        *(host_trips.computed(program) if long or around else []),
         *(f"if ({ITERATIONS} >= {least}) {launched(one, 'Choice{}')}" for one, least in long),
         "// thread blocks on a multiprocessor; cycles of an iteration of one alone, and of its busiest unit",
+        *(
+            [f"const double around = {around:.0f} / double(std::max<int64_t>({ITERATIONS}, 1));"]
+            if around
+            else []
+        ),
         f"const Form forms[] = {{{forms}}};",
         f"Choice {CHOICE};",
         *_checked(f"choose(int64_t(grid_x) * grid_y * grid_z, forms, &{CHOICE})"),
         *(f"if ({CHOICE}.form == {i}) {launched(one, CHOICE)}" for i, one in enumerate(chosen, 1)),
     ]
+
+
+def _alone(pace: BlockPace) -> str:
+    """Cycles for an iteration of a block, with its part of those around all that a launch counts."""
+    return f"{pace.alone - pace.around / pace.trips:.0f}{' + around' if pace.around else ''}"
 
 
 def _launched(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
