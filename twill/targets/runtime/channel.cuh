@@ -33,6 +33,14 @@ struct Channel {
         __device__ __forceinline__ Position(uint32_t n)
             : slot((n * Sharers + Sharer) % Depth), parity((n * Sharers + Sharer) / Depth % 2) {}
 
+        /// That of the same slot when it is filled the next time.
+        __device__ __forceinline__ Position next_round() const {
+            static_assert(Sharers == 1, "channels that share slots skip each other's numbers");
+            Position next = *this;
+            next.parity ^= 1;
+            return next;
+        }
+
         /// To the next sequence number.
         __device__ __forceinline__ void advance() {
             static_assert(Sharers == 1, "channels that share slots skip each other's numbers");
