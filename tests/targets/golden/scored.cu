@@ -308,14 +308,29 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
+                    for (int i_ = 0; i_ < 16; ++i_) {
+                        const bool second_ = thread.lane & 4;
+                        const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 16];
+                        if (second_) total_37_each[i_] = total_37_each[i_ + 16];
+                        total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 4)));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
+                    for (int i_ = 0; i_ < 8; ++i_) {
+                        const bool second_ = thread.lane & 8;
+                        const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 8];
+                        if (second_) total_37_each[i_] = total_37_each[i_ + 8];
+                        total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 8)));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
+                    for (int i_ = 0; i_ < 4; ++i_) {
+                        const bool second_ = thread.lane & 16;
+                        const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 4];
+                        if (second_) total_37_each[i_] = total_37_each[i_ + 4];
+                        total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 16)));
+                    }
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
+                    for (int i_ = 0; i_ < 4; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 8 + ((thread.lane >> 2) & 1) * 2 + ((thread.lane >> 3) & 1) * 128 + ((thread.lane >> 4) & 1) * 64 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) {
@@ -387,14 +402,29 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
+                        for (int i_ = 0; i_ < 16; ++i_) {
+                            const bool second_ = thread.lane & 4;
+                            const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 16];
+                            if (second_) total_37_each[i_] = total_37_each[i_ + 16];
+                            total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 4)));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
+                        for (int i_ = 0; i_ < 8; ++i_) {
+                            const bool second_ = thread.lane & 8;
+                            const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 8];
+                            if (second_) total_37_each[i_] = total_37_each[i_ + 8];
+                            total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 8)));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
+                        for (int i_ = 0; i_ < 4; ++i_) {
+                            const bool second_ = thread.lane & 16;
+                            const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 4];
+                            if (second_) total_37_each[i_] = total_37_each[i_ + 4];
+                            total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 16)));
+                        }
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
+                        for (int i_ = 0; i_ < 4; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 8 + ((thread.lane >> 2) & 1) * 2 + ((thread.lane >> 3) & 1) * 128 + ((thread.lane >> 4) & 1) * 64 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) {
@@ -440,14 +470,29 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
+                    for (int i_ = 0; i_ < 16; ++i_) {
+                        const bool second_ = thread.lane & 4;
+                        const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 16];
+                        if (second_) total_37_each[i_] = total_37_each[i_ + 16];
+                        total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 4)));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
+                    for (int i_ = 0; i_ < 8; ++i_) {
+                        const bool second_ = thread.lane & 8;
+                        const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 8];
+                        if (second_) total_37_each[i_] = total_37_each[i_ + 8];
+                        total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 8)));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
+                    for (int i_ = 0; i_ < 4; ++i_) {
+                        const bool second_ = thread.lane & 16;
+                        const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 4];
+                        if (second_) total_37_each[i_] = total_37_each[i_ + 4];
+                        total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 16)));
+                    }
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
+                    for (int i_ = 0; i_ < 4; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 8 + ((thread.lane >> 2) & 1) * 2 + ((thread.lane >> 3) & 1) * 128 + ((thread.lane >> 4) & 1) * 64 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) {
@@ -519,14 +564,29 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
+                        for (int i_ = 0; i_ < 16; ++i_) {
+                            const bool second_ = thread.lane & 4;
+                            const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 16];
+                            if (second_) total_37_each[i_] = total_37_each[i_ + 16];
+                            total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 4)));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
+                        for (int i_ = 0; i_ < 8; ++i_) {
+                            const bool second_ = thread.lane & 8;
+                            const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 8];
+                            if (second_) total_37_each[i_] = total_37_each[i_ + 8];
+                            total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 8)));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
+                        for (int i_ = 0; i_ < 4; ++i_) {
+                            const bool second_ = thread.lane & 16;
+                            const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 4];
+                            if (second_) total_37_each[i_] = total_37_each[i_ + 4];
+                            total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 16)));
+                        }
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
+                        for (int i_ = 0; i_ < 4; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 8 + ((thread.lane >> 2) & 1) * 2 + ((thread.lane >> 3) & 1) * 128 + ((thread.lane >> 4) & 1) * 64 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) {
@@ -821,14 +881,29 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
+                    for (int i_ = 0; i_ < 16; ++i_) {
+                        const bool second_ = thread.lane & 4;
+                        const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 16];
+                        if (second_) total_37_each[i_] = total_37_each[i_ + 16];
+                        total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 4)));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
+                    for (int i_ = 0; i_ < 8; ++i_) {
+                        const bool second_ = thread.lane & 8;
+                        const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 8];
+                        if (second_) total_37_each[i_] = total_37_each[i_ + 8];
+                        total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 8)));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
+                    for (int i_ = 0; i_ < 4; ++i_) {
+                        const bool second_ = thread.lane & 16;
+                        const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 4];
+                        if (second_) total_37_each[i_] = total_37_each[i_ + 4];
+                        total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 16)));
+                    }
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
+                    for (int i_ = 0; i_ < 4; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 8 + ((thread.lane >> 2) & 1) * 2 + ((thread.lane >> 3) & 1) * 128 + ((thread.lane >> 4) & 1) * 64 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) {
@@ -900,14 +975,29 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
+                        for (int i_ = 0; i_ < 16; ++i_) {
+                            const bool second_ = thread.lane & 4;
+                            const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 16];
+                            if (second_) total_37_each[i_] = total_37_each[i_ + 16];
+                            total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 4)));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
+                        for (int i_ = 0; i_ < 8; ++i_) {
+                            const bool second_ = thread.lane & 8;
+                            const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 8];
+                            if (second_) total_37_each[i_] = total_37_each[i_ + 8];
+                            total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 8)));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
+                        for (int i_ = 0; i_ < 4; ++i_) {
+                            const bool second_ = thread.lane & 16;
+                            const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 4];
+                            if (second_) total_37_each[i_] = total_37_each[i_ + 4];
+                            total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 16)));
+                        }
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
+                        for (int i_ = 0; i_ < 4; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 8 + ((thread.lane >> 2) & 1) * 2 + ((thread.lane >> 3) & 1) * 128 + ((thread.lane >> 4) & 1) * 64 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) {
@@ -953,14 +1043,29 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
+                    for (int i_ = 0; i_ < 16; ++i_) {
+                        const bool second_ = thread.lane & 4;
+                        const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 16];
+                        if (second_) total_37_each[i_] = total_37_each[i_ + 16];
+                        total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 4)));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
+                    for (int i_ = 0; i_ < 8; ++i_) {
+                        const bool second_ = thread.lane & 8;
+                        const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 8];
+                        if (second_) total_37_each[i_] = total_37_each[i_ + 8];
+                        total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 8)));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
+                    for (int i_ = 0; i_ < 4; ++i_) {
+                        const bool second_ = thread.lane & 16;
+                        const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 4];
+                        if (second_) total_37_each[i_] = total_37_each[i_ + 4];
+                        total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 16)));
+                    }
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
+                    for (int i_ = 0; i_ < 4; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 8 + ((thread.lane >> 2) & 1) * 2 + ((thread.lane >> 3) & 1) * 128 + ((thread.lane >> 4) & 1) * 64 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) {
@@ -1032,14 +1137,29 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
+                        for (int i_ = 0; i_ < 16; ++i_) {
+                            const bool second_ = thread.lane & 4;
+                            const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 16];
+                            if (second_) total_37_each[i_] = total_37_each[i_ + 16];
+                            total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 4)));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
+                        for (int i_ = 0; i_ < 8; ++i_) {
+                            const bool second_ = thread.lane & 8;
+                            const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 8];
+                            if (second_) total_37_each[i_] = total_37_each[i_ + 8];
+                            total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 8)));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
+                        for (int i_ = 0; i_ < 4; ++i_) {
+                            const bool second_ = thread.lane & 16;
+                            const __half given_ = second_ ? total_37_each[i_] : total_37_each[i_ + 4];
+                            if (second_) total_37_each[i_] = total_37_each[i_ + 4];
+                            total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, given_, 16)));
+                        }
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
+                        for (int i_ = 0; i_ < 4; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 8 + ((thread.lane >> 2) & 1) * 2 + ((thread.lane >> 3) & 1) * 128 + ((thread.lane >> 4) & 1) * 64 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) {

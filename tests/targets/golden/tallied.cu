@@ -125,17 +125,34 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) total_21[((i_ & 7))] = __hadd_rn(total_21[((i_ & 7))], bf16_of(total_20[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 8)));
+                    for (int i_ = 0; i_ < 4; ++i_) {
+                        const bool second_ = thread.lane & 8;
+                        const __nv_bfloat16 given_ = second_ ? total_21[i_] : total_21[i_ + 4];
+                        if (second_) total_21[i_] = total_21[i_ + 4];
+                        total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, given_, 8)));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 16)));
+                    for (int i_ = 0; i_ < 2; ++i_) {
+                        const bool second_ = thread.lane & 16;
+                        const __nv_bfloat16 given_ = second_ ? total_21[i_] : total_21[i_ + 2];
+                        if (second_) total_21[i_] = total_21[i_ + 2];
+                        total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, given_, 16)));
+                    }
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) shared_at<__nv_bfloat16>(memory + 65536 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16)) = total_21[i_];
+                    for (int i_ = 0; i_ < 2; ++i_) shared_at<__nv_bfloat16>(memory + 65536 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 1) + (thread.lane & 7) * 8 + ((thread.lane >> 3) & 1) * 4 + ((thread.lane >> 4) & 1) * 2)) * sizeof(__nv_bfloat16)) = total_21[i_];
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) {
-                        total_21[i_] = 0.0f;
-                        for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16))));
+                    for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = 0.0f;
+                    #pragma unroll
+                    for (int warp = 0; warp < 4; ++warp) {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) {
+                            __nv_bfloat16 found_[8];
+                            load_elements<8>(found_, 0, memory + 65536 + (warp * 64 + (((i_ * 8) & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16));
+                            #pragma unroll
+                            for (int j_ = 0; j_ < 8; ++j_) total_21[i_ * 8 + j_] = __hadd_rn(total_21[i_ * 8 + j_], to_bf16(found_[j_]));
+                        }
                     }
                 }
                 // cycle 345, stage 0: ext.total_22 (tests/kernels/ttgir/tallied.sm90.ttgir:53:19)
@@ -194,17 +211,34 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) total_21[((i_ & 7))] = __hadd_rn(total_21[((i_ & 7))], bf16_of(total_20[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 8)));
+                        for (int i_ = 0; i_ < 4; ++i_) {
+                            const bool second_ = thread.lane & 8;
+                            const __nv_bfloat16 given_ = second_ ? total_21[i_] : total_21[i_ + 4];
+                            if (second_) total_21[i_] = total_21[i_ + 4];
+                            total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, given_, 8)));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 16)));
+                        for (int i_ = 0; i_ < 2; ++i_) {
+                            const bool second_ = thread.lane & 16;
+                            const __nv_bfloat16 given_ = second_ ? total_21[i_] : total_21[i_ + 2];
+                            if (second_) total_21[i_] = total_21[i_ + 2];
+                            total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, given_, 16)));
+                        }
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) shared_at<__nv_bfloat16>(memory + 65536 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16)) = total_21[i_];
+                        for (int i_ = 0; i_ < 2; ++i_) shared_at<__nv_bfloat16>(memory + 65536 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 1) + (thread.lane & 7) * 8 + ((thread.lane >> 3) & 1) * 4 + ((thread.lane >> 4) & 1) * 2)) * sizeof(__nv_bfloat16)) = total_21[i_];
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) {
-                            total_21[i_] = 0.0f;
-                            for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16))));
+                        for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = 0.0f;
+                        #pragma unroll
+                        for (int warp = 0; warp < 4; ++warp) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) {
+                                __nv_bfloat16 found_[8];
+                                load_elements<8>(found_, 0, memory + 65536 + (warp * 64 + (((i_ * 8) & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16));
+                                #pragma unroll
+                                for (int j_ = 0; j_ < 8; ++j_) total_21[i_ * 8 + j_] = __hadd_rn(total_21[i_ * 8 + j_], to_bf16(found_[j_]));
+                            }
                         }
                     }
                     // cycle 345, stage 0: ext.total_22 (tests/kernels/ttgir/tallied.sm90.ttgir:53:19)
@@ -406,17 +440,34 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) total_21[((i_ & 7))] = __hadd_rn(total_21[((i_ & 7))], bf16_of(total_20[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 8)));
+                    for (int i_ = 0; i_ < 4; ++i_) {
+                        const bool second_ = thread.lane & 8;
+                        const __nv_bfloat16 given_ = second_ ? total_21[i_] : total_21[i_ + 4];
+                        if (second_) total_21[i_] = total_21[i_ + 4];
+                        total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, given_, 8)));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 16)));
+                    for (int i_ = 0; i_ < 2; ++i_) {
+                        const bool second_ = thread.lane & 16;
+                        const __nv_bfloat16 given_ = second_ ? total_21[i_] : total_21[i_ + 2];
+                        if (second_) total_21[i_] = total_21[i_ + 2];
+                        total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, given_, 16)));
+                    }
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) shared_at<__nv_bfloat16>(memory + 65536 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16)) = total_21[i_];
+                    for (int i_ = 0; i_ < 2; ++i_) shared_at<__nv_bfloat16>(memory + 65536 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 1) + (thread.lane & 7) * 8 + ((thread.lane >> 3) & 1) * 4 + ((thread.lane >> 4) & 1) * 2)) * sizeof(__nv_bfloat16)) = total_21[i_];
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) {
-                        total_21[i_] = 0.0f;
-                        for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16))));
+                    for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = 0.0f;
+                    #pragma unroll
+                    for (int warp = 0; warp < 4; ++warp) {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) {
+                            __nv_bfloat16 found_[8];
+                            load_elements<8>(found_, 0, memory + 65536 + (warp * 64 + (((i_ * 8) & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16));
+                            #pragma unroll
+                            for (int j_ = 0; j_ < 8; ++j_) total_21[i_ * 8 + j_] = __hadd_rn(total_21[i_ * 8 + j_], to_bf16(found_[j_]));
+                        }
                     }
                 }
                 // cycle 345, stage 0: ext.total_22 (tests/kernels/ttgir/tallied.sm90.ttgir:53:19)
@@ -474,17 +525,34 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) total_21[((i_ & 7))] = __hadd_rn(total_21[((i_ & 7))], bf16_of(total_20[((i_ & 31)) / 2], ((i_ & 31)) % 2));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 8)));
+                        for (int i_ = 0; i_ < 4; ++i_) {
+                            const bool second_ = thread.lane & 8;
+                            const __nv_bfloat16 given_ = second_ ? total_21[i_] : total_21[i_ + 4];
+                            if (second_) total_21[i_] = total_21[i_ + 4];
+                            total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, given_, 8)));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], 16)));
+                        for (int i_ = 0; i_ < 2; ++i_) {
+                            const bool second_ = thread.lane & 16;
+                            const __nv_bfloat16 given_ = second_ ? total_21[i_] : total_21[i_ + 2];
+                            if (second_) total_21[i_] = total_21[i_ + 2];
+                            total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, given_, 16)));
+                        }
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) shared_at<__nv_bfloat16>(memory + 65536 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16)) = total_21[i_];
+                        for (int i_ = 0; i_ < 2; ++i_) shared_at<__nv_bfloat16>(memory + 65536 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 1) + (thread.lane & 7) * 8 + ((thread.lane >> 3) & 1) * 4 + ((thread.lane >> 4) & 1) * 2)) * sizeof(__nv_bfloat16)) = total_21[i_];
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) {
-                            total_21[i_] = 0.0f;
-                            for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + ((i_ & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16))));
+                        for (int i_ = 0; i_ < 8; ++i_) total_21[i_] = 0.0f;
+                        #pragma unroll
+                        for (int warp = 0; warp < 4; ++warp) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) {
+                                __nv_bfloat16 found_[8];
+                                load_elements<8>(found_, 0, memory + 65536 + (warp * 64 + (((i_ * 8) & 7) + (thread.lane & 7) * 8)) * sizeof(__nv_bfloat16));
+                                #pragma unroll
+                                for (int j_ = 0; j_ < 8; ++j_) total_21[i_ * 8 + j_] = __hadd_rn(total_21[i_ * 8 + j_], to_bf16(found_[j_]));
+                            }
                         }
                     }
                     // cycle 345, stage 0: ext.total_22 (tests/kernels/ttgir/tallied.sm90.ttgir:53:19)

@@ -5,7 +5,8 @@ enclose its use: before the first, which is left out where no warp reads what la
 may still do so; after the second, all is written.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from twill.targets.cuda.values.arithmetic import expression, neutral
 from twill.targets.cuda.values.element_pairs import BRAIN, FLOAT, HALF, pair, paired_word
 from twill.targets.cuda.values.maxima import by_bits, maxima
 from twill.targets.cuda.values.packed_maxima import extremes, in_words
+from twill.warp.slot_tensors import bits
 
 
 class Room(NamedTuple):
@@ -50,6 +52,10 @@ LANES = 32
 CHAINS = 4
 """How many elements of a row a thread combines at once: the latency of an operation (four cycles, CUDA C++
 Programming Guide, arithmetic instructions) is then no wait."""
+
+MANY = 8
+"""Elements of a thread from which on dividing them among lanes saves more shuffles (32 lanes a cycle of an
+SM) than its selections (64) take; fewer wait for one instruction after the other."""
 
 
 def each(count: int, span: ColumnRange = WHOLE, neighbours: int = 0) -> str:
@@ -175,33 +181,95 @@ def _two_chains(source: Spread, elements: Elements, span: ColumnRange) -> str:
 
 
 def shared_between(op: Op, name: str, source: Spread, vector: Spread, taken: Callable[[], Room]) -> list[str]:
-    """`exchanged` for a tile in a linear layout whose reduction is held as `vector`."""
-    combine, start = _combine(op)
+    """`exchanged` for a tile in a linear layout whose reduction is held as `vector`. Where warps exchange it
+    too, no lane needs all of a thread's elements before: if they are many, lanes divide them (`_divided`)."""
+    combine, _ = _combine(op)
     lanes, warps = source.along(axis_of(op))
-    kind, loop = c_type(combine.result.type), f"for (int i_ = 0; i_ < {vector.registers}; ++i_)"
+    kind, count, many = c_type(combine.result.type), vector.registers, vector.registers >= MANY
+    dividing = lanes[: len(vector.register)] if warps and many else ()
     lines = list[str]()
-    for lane in lanes:
-        lines += [
-            UNROLL,
-            f"{loop} {_combined(combine, f'{name}[i_]', f'__shfl_xor_sync(~0u, {name}[i_], {1 << lane})')}",
-        ]
+    for lane in dividing:
+        count //= 2
+        lines += _divided(combine, name, count, lane)
+    for lane in lanes[len(dividing) :]:
+        other = f"__shfl_xor_sync(~0u, {name}[i_], {1 << lane})"
+        lines += [UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {_combined(combine, f'{name}[i_]', other)}"]
     if not warps:
         return lines
     size, warp = (
         prod(vector.shape),
         " + ".join(f"(thread.warp >> {bit} & 1) * {1 << k}" for k, bit in enumerate(warps)),
     )
-    place, room = vector.point().flat(), taken()
+    placed, room = _placed(vector) if many else vector, taken()
+    place = _of_lanes(placed, dividing).point().flat()
     own = f"shared_at<{kind}>({room.address} + (({warp}) * {size} + {place}) * sizeof({kind}))"
-    lines += [*room.before, UNROLL, f"{loop} {own} = {name}[i_];"]
-    lines += [room.barrier, UNROLL, f"{loop} {{", f"    {name}[i_] = {start};"]
-    found = f"shared_at<{kind}>({room.address} + (warp * {size} + {place}) * sizeof({kind}))"
+    lines += [*room.before, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {own} = {name}[i_];", room.barrier]
+    return [*lines, *_of_warps(combine, name, placed, 1 << len(warps), room.address, together=many)]
+
+
+def _divided(combine: Op, name: str, count: int, lane: int) -> list[str]:
+    """Of twice `count` elements that two lanes have, one combines the first half, the other the second: half
+    as many shuffles as if both combined all."""
+    kind = c_type(combine.result.type)
+    low, high = f"{name}[i_]", f"{name}[{plus('i_', count)}]"
     return [
-        *lines,
-        (
-            f"    for (int warp = 0; warp < {1 << len(warps)}; ++warp)"
-            f" {_combined(combine, f'{name}[i_]', found)}"
-        ),
+        UNROLL,
+        f"for (int i_ = 0; i_ < {count}; ++i_) {{",
+        f"    const bool second_ = thread.lane & {1 << lane};",
+        f"    const {kind} given_ = second_ ? {low} : {high};",
+        f"    if (second_) {low} = {high};",
+        f"    {_combined(combine, low, f'__shfl_xor_sync(~0u, given_, {1 << lane})')}",
+        "}",
+    ]
+
+
+def _placed(vector: Spread) -> Spread:
+    """Where the elements of a vector lie between two exchanges: those of a thread side by side, where all
+    lanes have the same."""
+    size = vector.registers << sum(map(any, vector.warp))
+    if any(map(any, vector.lane)) or size != prod(vector.shape):
+        return vector
+    places = iter([(1 << k,) for k in range(size.bit_length())])
+    register = tuple(next(places) for _ in vector.register)
+    warp = tuple(next(places) if any(at) else (0,) for at in vector.warp)
+    return Spread((size,), register, ((0,),) * len(vector.lane), warp)
+
+
+def _of_lanes(vector: Spread, lanes: Sequence[int]) -> Spread:
+    """A vector whose upper registers lanes have divided among them."""
+    left = len(vector.register) - len(lanes)
+    taken = dict(zip(lanes, reversed(vector.register[left:]), strict=True))
+    lane = tuple(taken.get(k, at) for k, at in enumerate(vector.lane))
+    return replace(vector, register=vector.register[:left], lane=lane)
+
+
+def _of_warps(
+    combine: Op, name: str, placed: Spread, warps: int, address: str, *, together: bool
+) -> list[str]:
+    """Combine the vectors that warps have put into shared memory, one behind the other; `together`: several
+    elements are read in one access."""
+    kind, count, size = c_type(combine.result.type), placed.registers, bits(combine.result.type) // 8
+    many = placed.neighbours(len(placed.shape) - 1, 16 // size) if together else 1
+    place = placed.point(f"(i_ * {many})" if many > 1 else "i_").flat()
+    at = f"{address} + (warp * {prod(placed.shape)} + {place}) * sizeof({kind})"
+    start, each = neutral(combine), f"for (int i_ = 0; i_ < {count}; ++i_)"
+    loop = f"for (int warp = 0; warp < {warps}; ++warp)"
+    if many == 1:
+        found = _combined(combine, f"{name}[i_]", f"shared_at<{kind}>({at})")
+        return [UNROLL, f"{each} {{", f"    {name}[i_] = {start};", f"    {loop} {found}", "}"]
+    found = _combined(combine, f"{name}[i_ * {many} + j_]", "found_[j_]")
+    return [
+        UNROLL,
+        f"{each} {name}[i_] = {start};",
+        UNROLL,
+        f"{loop} {{",
+        f"    {UNROLL}",
+        f"    for (int i_ = 0; i_ < {count // many}; ++i_) {{",
+        f"        {kind} found_[{many}];",
+        f"        load_elements<{many}>(found_, 0, {at});",
+        f"        {UNROLL}",
+        f"        for (int j_ = 0; j_ < {many}; ++j_) {found}",
+        "    }",
         "}",
     ]
 
