@@ -145,11 +145,16 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_)
-                        if ((thread.lane & 3) == 0) shared_at<float>(memory + 98304 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * sizeof(float)) = rows_43[((i_ & 1))];
+                    for (int i_ = 0; i_ < 1; ++i_) {
+                        const float part_[2] = {rows_43[(((i_ * 2 + 0) & 1))], rows_43[(((i_ * 2 + 1) & 1))]};
+                        if ((thread.lane & 3) == 0) store_elements<2>(memory + 98304 + ((((thread.lane >> 2) & 3) * 4 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 16) + (((i_ * 2) & 1))) * 4, part_, 0);
+                    }
                     named_barrier_sync(group_1_barrier, 128);
+                    float rows_44_found[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) rows_44[i_] = shared_at<float>(memory + 98304 + ((i_ & 15) * 4 + (thread.lane & 3)) * sizeof(float));
+                    for (int i_ = 0; i_ < 4; ++i_) load_elements<4>(rows_44_found, i_ * 4, memory + 98304 + (((thread.lane & 3) * 4) + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16)) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) rows_44[i_] = rows_44_found[((i_ & 1) * 2 + ((i_ >> 1) & 1) + ((i_ >> 2) & 3) * 4)];
                 }
                 // cycle 628, stage 0: dot.squares_45 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:69:21)
                 {
@@ -231,11 +236,16 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
                     {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_)
-                            if ((thread.lane & 3) == 0) shared_at<float>(memory + 98304 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * sizeof(float)) = rows_43[((i_ & 1))];
+                        for (int i_ = 0; i_ < 1; ++i_) {
+                            const float part_[2] = {rows_43[(((i_ * 2 + 0) & 1))], rows_43[(((i_ * 2 + 1) & 1))]};
+                            if ((thread.lane & 3) == 0) store_elements<2>(memory + 98304 + ((((thread.lane >> 2) & 3) * 4 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 16) + (((i_ * 2) & 1))) * 4, part_, 0);
+                        }
                         named_barrier_sync(group_1_barrier, 128);
+                        float rows_44_found[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) rows_44[i_] = shared_at<float>(memory + 98304 + ((i_ & 15) * 4 + (thread.lane & 3)) * sizeof(float));
+                        for (int i_ = 0; i_ < 4; ++i_) load_elements<4>(rows_44_found, i_ * 4, memory + 98304 + (((thread.lane & 3) * 4) + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16)) * 4);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) rows_44[i_] = rows_44_found[((i_ & 1) * 2 + ((i_ >> 1) & 1) + ((i_ >> 2) & 3) * 4)];
                     }
                     // cycle 628, stage 0: dot.squares_45 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:69:21)
                     {
@@ -478,11 +488,16 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_)
-                        if ((thread.lane & 3) == 0) shared_at<float>(memory + 98304 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * sizeof(float)) = rows_43[((i_ & 1))];
+                    for (int i_ = 0; i_ < 1; ++i_) {
+                        const float part_[2] = {rows_43[(((i_ * 2 + 0) & 1))], rows_43[(((i_ * 2 + 1) & 1))]};
+                        if ((thread.lane & 3) == 0) store_elements<2>(memory + 98304 + ((((thread.lane >> 2) & 3) * 4 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 16) + (((i_ * 2) & 1))) * 4, part_, 0);
+                    }
                     named_barrier_sync(group_1_barrier, 128);
+                    float rows_44_found[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) rows_44[i_] = shared_at<float>(memory + 98304 + ((i_ & 15) * 4 + (thread.lane & 3)) * sizeof(float));
+                    for (int i_ = 0; i_ < 4; ++i_) load_elements<4>(rows_44_found, i_ * 4, memory + 98304 + (((thread.lane & 3) * 4) + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16)) * 4);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) rows_44[i_] = rows_44_found[((i_ & 1) * 2 + ((i_ >> 1) & 1) + ((i_ >> 2) & 3) * 4)];
                 }
                 // cycle 628, stage 0: dot.squares_45 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:69:21)
                 {
@@ -561,11 +576,16 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
                     {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_)
-                            if ((thread.lane & 3) == 0) shared_at<float>(memory + 98304 + ((i_ & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * sizeof(float)) = rows_43[((i_ & 1))];
+                        for (int i_ = 0; i_ < 1; ++i_) {
+                            const float part_[2] = {rows_43[(((i_ * 2 + 0) & 1))], rows_43[(((i_ * 2 + 1) & 1))]};
+                            if ((thread.lane & 3) == 0) store_elements<2>(memory + 98304 + ((((thread.lane >> 2) & 3) * 4 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 16) + (((i_ * 2) & 1))) * 4, part_, 0);
+                        }
                         named_barrier_sync(group_1_barrier, 128);
+                        float rows_44_found[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) rows_44[i_] = shared_at<float>(memory + 98304 + ((i_ & 15) * 4 + (thread.lane & 3)) * sizeof(float));
+                        for (int i_ = 0; i_ < 4; ++i_) load_elements<4>(rows_44_found, i_ * 4, memory + 98304 + (((thread.lane & 3) * 4) + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16)) * 4);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) rows_44[i_] = rows_44_found[((i_ & 1) * 2 + ((i_ >> 1) & 1) + ((i_ >> 2) & 3) * 4)];
                     }
                     // cycle 628, stage 0: dot.squares_45 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:69:21)
                     {

@@ -134,7 +134,7 @@ class Spread:
 
         Raises ValueError where a lane or warp would need an element that another thread holds.
         """
-        basis = _Basis.of([flattened(vector, self.shape) for vector in self.register])
+        basis = Basis.of([flattened(vector, self.shape) for vector in self.register])
         for bits, own in ((point.lane, self.lane), (point.warp, self.warp)):
             if _padded(bits, own, self.shape) != _padded(own, bits, self.shape):
                 raise ValueError("its elements lie in other threads")
@@ -250,18 +250,18 @@ def _mask(bits: Bases) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Basis:
+class Basis:
     """Row-reduced vectors, as integers, each with the combination of the given vectors that it is."""
 
     rows: tuple[tuple[int, int], ...]
 
     @staticmethod
-    def of(vectors: Iterable[int]) -> "_Basis":
-        basis = _Basis(())
+    def of(vectors: Iterable[int]) -> "Basis":
+        basis = Basis(())
         for k, vector in enumerate(vectors):
             rest, combination = basis.reduced(vector)
             if rest:
-                basis = _Basis(tuple(sorted((*basis.rows, (rest, combination ^ 1 << k)), reverse=True)))
+                basis = Basis(tuple(sorted((*basis.rows, (rest, combination ^ 1 << k)), reverse=True)))
         return basis
 
     def reduced(self, vector: int) -> tuple[int, int]:

@@ -29,12 +29,15 @@ from twill.targets.cuda.registers.register_tiles import (
     held,
     linear_point,
     number,
+    packed,
     point,
     turned,
+    word,
 )
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared.bank_conflicts import LANES, passes, swizzle
 from twill.targets.cuda.shared.bytes_of_words import bytes_of_words
+from twill.targets.cuda.shared.common_places import Places, Side, common_places
 from twill.targets.cuda.shared.shared_stores import (
     bytes_stored,
     matrices_stored,
@@ -149,11 +152,17 @@ def _renumber(scope: Scope, value: Value, kind: Tensor, elements: Elements) -> N
 def _convert_by_elements(scope: Scope, op: Op, source: Tensor, result: Tensor, form: Elements) -> None:
     value, room, fragment = op.result, scope.room(op), holding(source)
     name, one = scope.name(value), point(fragment, "i_")
-    scope.lines += [*room.before, UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
-    scope.lines.append(
-        f"    {guard(once(fragment))}{plain(source, room.address, one)} = {as_stored(source, form, one)};"
-    )
-    reading = written(result, name, lambda one: number(result, plain(result, room.address, one)))
+    scope.lines += room.before
+    if (found := _side_by_side(source, result)) is not None:
+        places, *sides = found
+        scope.lines += _stored_together(places, sides[0], source, form, room.address)
+        reading = _read_together(places, sides[1], result, name, room.address)
+    else:
+        scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
+        scope.lines.append(
+            f"    {guard(once(fragment))}{plain(source, room.address, one)} = {as_stored(source, form, one)};"
+        )
+        reading = written(result, name, lambda one: number(result, plain(result, room.address, one)))
     if scope.read_late is not None and value.id in scope.targets:
         scope.halves.forget()
         scope.read_late += reading
@@ -161,6 +170,46 @@ def _convert_by_elements(scope: Scope, op: Op, source: Tensor, result: Tensor, f
         scope.lines += [room.barrier, *([] if value.id in scope.targets else [declaration(result, name)])]
         scope.lines += reading
     scope.values[value.id] = held(name, result)
+
+
+def _side_by_side(source: Tensor, result: Tensor) -> tuple[Places, Side, Side] | None:
+    """The order of a tile's elements in shared memory in which threads move several at once, and how those
+    that write and those that read it do. None where none is better than row by row."""
+    writing, reading, size = holding(source), holding(result), bits(source.dtype) // 8
+    if not (isinstance(writing, Spread) and isinstance(reading, Spread) and size in (1, 2, 4, 8)):
+        return None
+    places = common_places(writing, reading, size)
+    return None if places is None else (places, places.side(writing), places.side(reading))
+
+
+def _stored_together(places: Places, side: Side, kind: Tensor, elements: Elements, address: str) -> list[str]:
+    form, many = side.form, side.many
+    to = f"{address} + {places.address(form.point(f'(i_ * {many})' if many > 1 else 'i_'))}"
+    steps = [f"(i_ * {many} + {n})" for n in range(many)] if many > 1 else ["i_"]
+    made = [as_stored(kind, elements, form.point(step)) for step in steps]
+    owner, loop = guard(once(form)), f"for (int i_ = 0; i_ < {form.registers // many}; ++i_)"
+    if many == 1:
+        return [UNROLL, loop, f"    {owner}shared_at<{c_type(kind)}>({to}) = {made[0]};"]
+    return [
+        UNROLL,
+        f"{loop} {{",
+        f"    const {c_type(kind)} part_[{many}] = {{{', '.join(made)}}};",
+        f"    {owner}store_elements<{many}>({to}, part_, 0);",
+        "}",
+    ]
+
+
+def _read_together(places: Places, side: Side, kind: Tensor, name: str, address: str) -> list[str]:
+    form, many, found = side.form, side.many, f"{name}_found"
+    at = f"{address} + {places.address(form.point(f'(i_ * {many})' if many > 1 else 'i_'))}"
+    pack, halves = (packed(kind), False) if many > 1 else (None, packed(kind) is not None)
+    words = many // 2 if pack else many
+    array = f"{word(kind) if pack else c_type(kind)} {found}[{form.registers // many * words}];"
+    read = f"load_elements<{words}>({found}, i_ * {words}, {at});"
+    if many == 1:
+        read = f"{found}[i_] = shared_at<{c_type(kind)}>({at});"
+    loop = f"for (int i_ = 0; i_ < {form.registers // many}; ++i_)"
+    return [array, UNROLL, f"{loop} {read}", *written(kind, name, Held(found, form, pack, halves))]
 
 
 def _swizzled_scratch(elements: Elements, kind: Tensor, result: Tensor) -> Shared | None:
