@@ -106,6 +106,8 @@ TAKEN = "twill_taken"
 REMATERIALIZED = ("thread.lane", "thread.index", "thread.row", "thread.column")
 """What `ThreadCoordinates::rematerialize` of the runtime computes. A loop that uses none of it omits the
 call: computing the lane again delays every arrival."""
+OF_WARPS = "warp_mma"
+"""Begins the names of the runtime's functions that execute MMAs of warps."""
 
 
 def printed(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
@@ -359,13 +361,15 @@ def _deciding(
 def _rematerialized(emitter: Emitter, body: Sequence[str]) -> list[str]:
     """At the beginning of a loop's body: the thread's coordinates, where it uses them. A loop that keeps
     positions does little else than issue MMAs, and keeps addresses too; one whose accumulators are in tensor
-    memory has registers for addresses, and so have a group that only moves data and the only one, whose MMAs
-    are those of warps, unless ptxas spills (`Program.lean`): a thread keeps the products of its rows and
-    strides, for instance. (A product of fp8 with scales in tiles of 16 x 64 x 128: 207 instructions an
-    iteration for 228.)"""
+    memory has registers for addresses, and so have a group that only moves data and the only one, in a loop
+    whose MMAs are those of warps, all or some, unless ptxas spills (`Program.lean`): each warp reads operands
+    at addresses of its own, and a thread keeps the products of its rows and strides, for instance. (A product
+    of fp8 with scales in tiles of 16 x 64 x 128: 207 instructions an iteration for 228; a delta rule of 18
+    MMAs of warps and two of a warpgroup in chunks of 16: 418 for 518, 113 registers for 92.)"""
     if emitter.positions.names or (emitter.program.tensor_memory and not emitter.program.lean):
         return []
-    alone = len(emitter.program.groups) == 1 and not issues(emitter.group)
+    of_warps = not issues(emitter.group) or any(OF_WARPS in line for line in body)
+    alone = len(emitter.program.groups) == 1 and of_warps
     roomy = emitter.group.only_moves or alone
     wide = emitter.group.warps >= 4 and (emitter.program.lean or not roomy)
     used = any(member in line for line in body for member in REMATERIALIZED)
