@@ -62,6 +62,37 @@ def test_loads_that_go_alike_share_what_they_keep() -> None:
     assert set(Counter(computed).values()) == {1}
 
 
+WINDOW = """
+import triton
+import triton.language as tl
+
+ARGUMENTS = {**dict.fromkeys("abw", "*fp16:16"), "begins": "*i32:16", "c": "*fp32:16", "n": "i32"}
+TWILL = {"window": ARGUMENTS}
+
+@triton.jit
+def window(a, b, w, begins, c, n):
+    m, k = tl.program_id(0) * 64 + tl.arange(0, 64), tl.arange(0, 64)
+    x = tl.load(a + m[:, None] * 64 + k[None, :])
+    y = tl.load(b + k[:, None] * 64 + k[None, :])
+    inside = k[None, :] >= tl.load(begins + m, mask=m < n, other=0)[:, None]
+    weights = tl.load(w + m[:, None] * 64 + (63 - k[None, :]), mask=inside, other=0.0)
+    product = (tl.dot(x, y) * weights).to(tl.float16)
+    tl.store(c + m[:, None] * 64 + k[None, :], tl.dot(product, y))
+"""
+
+
+def test_one_iteration_packs_no_masks(tmp_path: Path) -> None:
+    """Of accesses of two bytes: a condition for each, for which a row's number is loaded once, and no second
+    form of them without."""
+    (tmp_path / "window.py").write_text(WINDOW)
+    given = Inputs(f"{tmp_path / 'window.py'}:window", arch="sm90")
+    made = generate(given, GenerateOptions(lowering=Options(multistage=True), time_limit=10))
+    assert re.search(r"bool kept_weights_\w*inside0\[\d+\];", made.cuda)
+    assert not re.search(r"kept_weights_\w*(full|inside\[)", made.cuda)
+    assert re.search(r"const auto number0_ = \(.*< \w+\) \? \*\(begins", made.cuda)
+    assert made.checked
+
+
 WIDE = {
     "%left = tt.splat %M : i32": ["%m64 = arith.extsi %M : i32 to i64", "%left = tt.splat %m64 : i64"],
     "%left_2 = arith.remsi %7": [

@@ -1,7 +1,7 @@
 """C expressions as text, without terms that change nothing and without needless parentheses."""
 
 from collections.abc import Sequence
-from re import escape, fullmatch, search
+from re import escape, finditer, fullmatch, search
 
 
 def literal(text: str) -> int | None:
@@ -86,6 +86,23 @@ def choice(text: str) -> tuple[str, str, str] | None:
             return inner[:first].strip(), inner[first + 1 : second].strip(), inner[second + 1 :].strip()
         case _:
             return None
+
+
+def numbers_in_memory(text: str) -> list[str]:
+    """The choices in parentheses between a number in memory and another one, which stand in a text."""
+    found = list[str]()
+    for one in finditer(r" \? \*\(", text):
+        begin, end = one.start(), one.start()
+        inside = 0
+        while inside >= 0:
+            begin -= 1
+            inside += (text[begin] == ")") - (text[begin] == "(")
+        inside = 0
+        while inside >= 0:
+            inside += (text[end] == "(") - (text[end] == ")")
+            end += 1
+        found.append(text[begin:end])
+    return found
 
 
 def needed(declarations: Sequence[str], lines: Sequence[str]) -> list[str]:

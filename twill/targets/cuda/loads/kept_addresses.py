@@ -12,6 +12,7 @@ from twill.ir.loop import Op, Tensor
 from twill.ir.statements import Pipelined, ProducerLoad, TileLoad, walk
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import neighbours
+from twill.ops.table import role
 from twill.targets.cuda.emitter import Emitter
 from twill.targets.cuda.loads.address_analysis import Analysis
 from twill.targets.cuda.loads.copies import Hoisted, copies, hoisted
@@ -51,15 +52,28 @@ def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
         tile = isinstance(emitter.program.op(load.ops[-1]).result.type, Tensor)
         found_before = (*emitter.kept, *emitter.kept_offsets, *emitter.tiled)
         if load.vector and tile and load.ops[-1] not in found_before:
-            kept = _kept_of_load(emitter, fill, load, inside, (room, beyond), known)
+            kept = _kept_of_load(emitter, it, fill, load, inside, (room, beyond), known)
             costly = kept.beyond if isinstance(kept, Hoisted) else 0
             room, beyond = room - (kept.registers - costly if kept else 0), beyond - costly
             lines = [*lines, *(kept.lines if kept else ())]
     return lines
 
 
+def _runs_once(emitter: Emitter, it: Pipelined) -> bool:
+    """Whether a loop is known to have one iteration."""
+    bounds = emitter.program.op(it.op).operands[:3]
+    makers = [emitter.program.op(one.producer) for one in bounds if one.producer is not None]
+    values = [one.attributes.get("value") for one in makers if role(one) == "constant"]
+    match values:
+        case [int(begin), int(end), int(step)] if step > 0:
+            return len(range(begin, end, step)) == 1
+        case _:
+            return False
+
+
 def _kept_of_load(
     emitter: Emitter,
+    loop: Pipelined,
     fill: ProducerLoad,
     load: TileLoad,
     inside: frozenset[int],
@@ -69,7 +83,9 @@ def _kept_of_load(
     """Keeps what the copies of a load need in every iteration, in so many registers at most, and so many
     beyond."""
     if load.along is not None:
-        offsets = emitter.kept_offsets[load.ops[-1]] = _kept_offsets(emitter, fill, load, inside, room[0])
+        once = emitter.group.multistage and _runs_once(emitter, loop)
+        offsets = _kept_offsets(emitter, fill, load, inside, room[0], once)
+        emitter.kept_offsets[load.ops[-1]] = offsets
         return offsets
     found = _kept_of_copy(emitter, fill, load, inside, room, known)
     if found is not None:
@@ -135,14 +151,15 @@ def _in_loop_and_before(
 
 
 def _kept_offsets(
-    emitter: Emitter, it: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int
+    emitter: Emitter, it: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int, once: bool
 ) -> Kept:
     op, tensor = loaded_tile(emitter, it, load)
     if of_equal_numbers(emitter, op, tensor):
         return Kept()
     scope, before = _in_loop_and_before(emitter, it, load, inside)
     most = max(room // 2, room - 2 * LEAST_IN_FLIGHT)  # a division takes longer than what is less in flight
-    return kept_in_registers(scope, before.lines, op, units_of(emitter, op, tensor, load), inside, most)
+    found = units_of(emitter, op, tensor, load)
+    return kept_in_registers(scope, before.lines, op, found, inside, most, once)
 
 
 # --- what is known of a load ------------------------------------------------------------------------------
