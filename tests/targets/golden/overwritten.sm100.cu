@@ -148,21 +148,48 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) total_23_[((i_ & 31))] = (total_23_[((i_ & 31))] + s_21_age1[((i_ & 31))]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, total_23_[i_], 1));
+                        for (int i_ = 0; i_ < 16; ++i_) {
+                            const bool second_ = thread.lane & 1;
+                            const float given_ = second_ ? total_23_[i_] : total_23_[i_ + 16];
+                            if (second_) total_23_[i_] = total_23_[i_ + 16];
+                            total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, given_, 1));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, total_23_[i_], 2));
+                        for (int i_ = 0; i_ < 8; ++i_) {
+                            const bool second_ = thread.lane & 2;
+                            const float given_ = second_ ? total_23_[i_] : total_23_[i_ + 8];
+                            if (second_) total_23_[i_] = total_23_[i_ + 8];
+                            total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, given_, 2));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, total_23_[i_], 4));
+                        for (int i_ = 0; i_ < 4; ++i_) {
+                            const bool second_ = thread.lane & 4;
+                            const float given_ = second_ ? total_23_[i_] : total_23_[i_ + 4];
+                            if (second_) total_23_[i_] = total_23_[i_ + 4];
+                            total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, given_, 4));
+                        }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, total_23_[i_], 8));
+                        for (int i_ = 0; i_ < 2; ++i_) {
+                            const bool second_ = thread.lane & 8;
+                            const float given_ = second_ ? total_23_[i_] : total_23_[i_ + 2];
+                            if (second_) total_23_[i_] = total_23_[i_ + 2];
+                            total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, given_, 8));
+                        }
                         named_barrier_sync(group_2_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) shared_at<float>(memory + 198656 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 31) + ((thread.lane >> 4) & 1) * 32)) * sizeof(float)) = total_23_[i_];
+                        for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 198656 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 1) + (thread.lane & 1) * 16 + ((thread.lane >> 1) & 1) * 8 + ((thread.lane >> 2) & 1) * 4 + ((thread.lane >> 3) & 1) * 2 + ((thread.lane >> 4) & 1) * 32)) * sizeof(float)) = total_23_[i_];
                         named_barrier_sync(group_2_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) {
-                            total_23_[i_] = 0.0f;
-                            for (int warp = 0; warp < 4; ++warp) total_23_[i_] = (total_23_[i_] + shared_at<float>(memory + 198656 + (warp * 64 + ((i_ & 31) + ((thread.lane >> 4) & 1) * 32)) * sizeof(float)));
+                        for (int i_ = 0; i_ < 32; ++i_) total_23_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int warp = 0; warp < 4; ++warp) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_) {
+                                float found_[4];
+                                load_elements<4>(found_, 0, memory + 198656 + (warp * 64 + (((i_ * 4) & 31) + ((thread.lane >> 4) & 1) * 32)) * sizeof(float));
+                                #pragma unroll
+                                for (int j_ = 0; j_ < 4; ++j_) total_23_[i_ * 4 + j_] = (total_23_[i_ * 4 + j_] + found_[j_]);
+                            }
                         }
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
@@ -202,12 +229,17 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                     {
                         named_barrier_sync(group_2_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<bool>(memory + 198656 + ((i_ & 31) + (thread.lane & 15) * 64 + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 1024) * sizeof(bool)) = (t_29_age1[((i_ & 31))] > 0.0f);
+                        for (int i_ = 0; i_ < 8; ++i_) {
+                            const bool part_[4] = {(t_29_age1[(((i_ * 4 + 0) & 31))] > 0.0f), (t_29_age1[(((i_ * 4 + 1) & 31))] > 0.0f), (t_29_age1[(((i_ * 4 + 2) & 31))] > 0.0f), (t_29_age1[(((i_ * 4 + 3) & 31))] > 0.0f)};
+                            store_elements<4>(memory + 198656 + (((((i_ * 4) >> 2) & 7) * 144 ^ (thread.lane & 1) * 4 ^ ((thread.lane >> 1) & 7) * 16 ^ ((thread.lane >> 4) & 1) * 8 ^ (thread.warp & 3) * 1024) + (((i_ * 4) & 3))) * 1, part_, 0);
+                        }
                         named_barrier_sync(group_2_barrier, 128);
                         bool convert_layout_23_[32];
+                        bool convert_layout_23__found[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) convert_layout_23_[i_] = shared_at<bool>(memory + 198656 + ((i_ & 3) + ((i_ >> 2) & 7) * 512 + (thread.lane & 31) * 4 + (thread.warp & 3) * 128) * sizeof(bool));
+                        for (int i_ = 0; i_ < 8; ++i_) load_elements<4>(convert_layout_23__found, i_ * 4, memory + 198656 + (((((i_ * 4) >> 2) & 1) * 64 ^ (thread.lane & 7) * 144 ^ ((thread.lane >> 3) & 1) * 8 ^ ((thread.lane >> 4) & 1) * 4 ^ (thread.warp & 3) * 16) + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 1024)) * 1);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) convert_layout_23_[i_] = convert_layout_23__found[((i_ & 31))];
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
                             if (convert_layout_23_[((i_ & 31))]) *((d + ((muli_1 + int32_t(((i_ >> 2) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * N)) + (muli_3 + int32_t((i_ & 3) + (thread.lane & 15) * 4))) = convert_layout_22[((i_ & 31))];
@@ -258,21 +290,48 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) total_23_[((i_ & 31))] = (total_23_[((i_ & 31))] + s_21[((i_ & 31))]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, total_23_[i_], 1));
+                    for (int i_ = 0; i_ < 16; ++i_) {
+                        const bool second_ = thread.lane & 1;
+                        const float given_ = second_ ? total_23_[i_] : total_23_[i_ + 16];
+                        if (second_) total_23_[i_] = total_23_[i_ + 16];
+                        total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, given_, 1));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, total_23_[i_], 2));
+                    for (int i_ = 0; i_ < 8; ++i_) {
+                        const bool second_ = thread.lane & 2;
+                        const float given_ = second_ ? total_23_[i_] : total_23_[i_ + 8];
+                        if (second_) total_23_[i_] = total_23_[i_ + 8];
+                        total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, given_, 2));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, total_23_[i_], 4));
+                    for (int i_ = 0; i_ < 4; ++i_) {
+                        const bool second_ = thread.lane & 4;
+                        const float given_ = second_ ? total_23_[i_] : total_23_[i_ + 4];
+                        if (second_) total_23_[i_] = total_23_[i_ + 4];
+                        total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, given_, 4));
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, total_23_[i_], 8));
+                    for (int i_ = 0; i_ < 2; ++i_) {
+                        const bool second_ = thread.lane & 8;
+                        const float given_ = second_ ? total_23_[i_] : total_23_[i_ + 2];
+                        if (second_) total_23_[i_] = total_23_[i_ + 2];
+                        total_23_[i_] = (total_23_[i_] + __shfl_xor_sync(~0u, given_, 8));
+                    }
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) shared_at<float>(memory + 198656 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 31) + ((thread.lane >> 4) & 1) * 32)) * sizeof(float)) = total_23_[i_];
+                    for (int i_ = 0; i_ < 2; ++i_) shared_at<float>(memory + 198656 + (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 64 + ((i_ & 1) + (thread.lane & 1) * 16 + ((thread.lane >> 1) & 1) * 8 + ((thread.lane >> 2) & 1) * 4 + ((thread.lane >> 3) & 1) * 2 + ((thread.lane >> 4) & 1) * 32)) * sizeof(float)) = total_23_[i_];
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) {
-                        total_23_[i_] = 0.0f;
-                        for (int warp = 0; warp < 4; ++warp) total_23_[i_] = (total_23_[i_] + shared_at<float>(memory + 198656 + (warp * 64 + ((i_ & 31) + ((thread.lane >> 4) & 1) * 32)) * sizeof(float)));
+                    for (int i_ = 0; i_ < 32; ++i_) total_23_[i_] = 0.0f;
+                    #pragma unroll
+                    for (int warp = 0; warp < 4; ++warp) {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) {
+                            float found_[4];
+                            load_elements<4>(found_, 0, memory + 198656 + (warp * 64 + (((i_ * 4) & 31) + ((thread.lane >> 4) & 1) * 32)) * sizeof(float));
+                            #pragma unroll
+                            for (int j_ = 0; j_ < 4; ++j_) total_23_[i_ * 4 + j_] = (total_23_[i_ * 4 + j_] + found_[j_]);
+                        }
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
@@ -305,12 +364,17 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<bool>(memory + 198656 + ((i_ & 31) + (thread.lane & 15) * 64 + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 1024) * sizeof(bool)) = (t_29[((i_ & 31))] > 0.0f);
+                    for (int i_ = 0; i_ < 8; ++i_) {
+                        const bool part_[4] = {(t_29[(((i_ * 4 + 0) & 31))] > 0.0f), (t_29[(((i_ * 4 + 1) & 31))] > 0.0f), (t_29[(((i_ * 4 + 2) & 31))] > 0.0f), (t_29[(((i_ * 4 + 3) & 31))] > 0.0f)};
+                        store_elements<4>(memory + 198656 + (((((i_ * 4) >> 2) & 7) * 144 ^ (thread.lane & 1) * 4 ^ ((thread.lane >> 1) & 7) * 16 ^ ((thread.lane >> 4) & 1) * 8 ^ (thread.warp & 3) * 1024) + (((i_ * 4) & 3))) * 1, part_, 0);
+                    }
                     named_barrier_sync(group_2_barrier, 128);
                     bool convert_layout_23_[32];
+                    bool convert_layout_23__found[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) convert_layout_23_[i_] = shared_at<bool>(memory + 198656 + ((i_ & 3) + ((i_ >> 2) & 7) * 512 + (thread.lane & 31) * 4 + (thread.warp & 3) * 128) * sizeof(bool));
+                    for (int i_ = 0; i_ < 8; ++i_) load_elements<4>(convert_layout_23__found, i_ * 4, memory + 198656 + (((((i_ * 4) >> 2) & 1) * 64 ^ (thread.lane & 7) * 144 ^ ((thread.lane >> 3) & 1) * 8 ^ ((thread.lane >> 4) & 1) * 4 ^ (thread.warp & 3) * 16) + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 1024)) * 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) convert_layout_23_[i_] = convert_layout_23__found[((i_ & 31))];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
                         if (convert_layout_23_[((i_ & 31))]) *((d + ((muli_1 + int32_t(((i_ >> 2) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * N)) + (muli_3 + int32_t((i_ & 3) + (thread.lane & 15) * 4))) = convert_layout_22[((i_ & 31))];
