@@ -24,7 +24,8 @@ from benchmarks.launches.products import RAGGED, SQUARE, batched, block_scaled, 
 def gridded(shape: Sequence[int], side: int = 128, type: str = "f16", **more: Array) -> Case:
     """A thread block for each tile, by its row and its column; sizes are whole tiles."""
     m, n, _ = shape
-    return on(product(shape, (side, side), type, type, **more), m // side, n // side)
+    made = product(shape, (side, side), type, type, "{}_ptr", False, **more)
+    return on(made, m // side, n // side)
 
 
 def activated(m: int, n: int, k: int) -> Case:
