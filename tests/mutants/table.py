@@ -818,10 +818,18 @@ MUTANTS = (
     Mutant(
         "linear-lanes",
         f"{CUDA}/values/exchange.py",
-        "for lane in lanes:",
-        "for lane in lanes[1:]:",
+        "for lane in lanes[len(dividing) :]:",
+        "for lane in lanes[len(dividing) + 1 :]:",
         "a reduction in a linear layout misses half of its lanes",
         ("crests",),
+    ),
+    Mutant(
+        "divided-lanes",
+        f"{CUDA}/values/exchange.py",
+        "second_ ? {low} : {high};",
+        "second_ ? {high} : {low};",
+        "a lane gives away the half of its elements that it keeps",
+        ("tallied",),
     ),
     Mutant(
         "column-of-pair",

@@ -55,8 +55,8 @@ def c_name(name: str) -> str:
 
 
 _TEMPORARIES = """
-at b bi bits chains chunk from g gathered i in inside inverse j k line read row s scan step to together
-turn u usual v words
+at b bi bits chains chunk found from g gathered given i in inside inverse j k line number part read row s scan
+second step to together turn u usual v words
 """
 TEMPORARIES = frozenset(_TEMPORARIES.split())
 """Variables of the generator inside of one operation, without the `_` or the number at their end."""

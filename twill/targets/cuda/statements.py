@@ -365,7 +365,7 @@ def _rematerialized(emitter: Emitter, body: Sequence[str]) -> list[str]:
     whose MMAs are those of warps, all or some, unless ptxas spills (`Program.lean`): each warp reads operands
     at addresses of its own, and a thread keeps the products of its rows and strides, for instance. (A product
     of fp8 with scales in tiles of 16 x 64 x 128: 207 instructions an iteration for 228; a delta rule of 18
-    MMAs of warps and two of a warpgroup in chunks of 16: 418 for 518, 113 registers for 92.)"""
+    MMAs of warps and two of a warpgroup in chunks of 16: 418 for 515, 113 registers for 92.)"""
     if emitter.positions.names or (emitter.program.tensor_memory and not emitter.program.lean):
         return []
     of_warps = not issues(emitter.group) or any(OF_WARPS in line for line in body)
