@@ -39,7 +39,7 @@ from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 from twill.simulate.shortened import shortened
 from twill.simulate.trips import Trips, counts, scalar
-from twill.simulate.unusual import launches, shows
+from twill.simulate.unusual import grid_extents, launches, shows
 from twill.warp.slot_tensors import bits
 
 COUNTS = (0, 1, 2, 3, 4)
@@ -235,9 +235,7 @@ def apart(program: Program, trial: Trial, grids: Iterable[Grid]) -> Grid:
 
 def grid_arguments(program: Program) -> tuple[str, ...]:
     """The extents of the grid of a kernel made persistent."""
-    function = program.function
-    pairs = zip(function.args, function.arg_attributes, strict=True)
-    return tuple(_name(arg) for arg, attributes in pairs if GRID in attributes)
+    return grid_extents(program.function)
 
 
 def _refuse(found: Compared | None, shown: str) -> None:

@@ -62,12 +62,17 @@ def _in_program(
 ) -> tuple[Numbers, Grid]:
     """A launch of a program further along an axis; of a kernel that walks over its grid, of one that begins
     there, in a grid that is no wider than that needs."""
-    pairs = zip(function.args, function.arg_attributes, strict=True)
-    extents = [arg.name.lstrip("%") for arg, attributes in pairs if GRID in attributes]
+    extents = grid_extents(function)
     if not extents:
         return numbers, _further(grid, axis, place)
     own = extents["xyz".index(axis)]
     return {**numbers, **dict.fromkeys(extents, 1), own: place + 1}, _further(grid, "x", place)
+
+
+def grid_extents(function: Function) -> tuple[str, ...]:
+    """The arguments of a kernel made persistent that are the extents of its grid."""
+    pairs = zip(function.args, function.arg_attributes, strict=True)
+    return tuple(arg.name.lstrip("%") for arg, attributes in pairs if GRID in attributes)
 
 
 def _further(grid: Grid, axis: str, place: int) -> Grid:

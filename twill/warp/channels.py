@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import chain, count
 
 from twill.ir.channels import Filling, SlotTensor, slot_owner
-from twill.ir.loop import Encoding, Loop, TensorDesc, Value
+from twill.ir.loop import Encoding, Loop, Op, TensorDesc, Value
 from twill.ops.row import Role
 from twill.ops.table import role
 from twill.warp.dataflow import MMAS, STORES, Code
@@ -123,15 +123,20 @@ def of_loop(
 def constant_trips(code: Code, loop: Loop) -> int | None:
     """How often the body of a loop is executed from its begin to its end, once at least; None where that is
     not constant."""
-    bounds = [_constant(code, value) for value in (loop.lower, loop.upper, loop.step) if value is not None]
+    bounds = (value for value in (loop.lower, loop.upper, loop.step) if value is not None)
+    return trips_of([code.maker(value) for value in bounds])
+
+
+def trips_of(makers: Sequence[Op | None]) -> int | None:
+    """The same of what makes its bounds and its step."""
+    bounds = list(map(_constant, makers))
     if len(bounds) < 3 or None in bounds:
         return None
     begin, end, step = (bound or 0 for bound in bounds)
     return max(1, -(-(end - begin) // step)) if step > 0 else None
 
 
-def _constant(code: Code, value: Value) -> int | None:
-    maker = code.maker(value)
+def _constant(maker: Op | None) -> int | None:
     found = maker.attributes.get("value") if maker is not None and role(maker) == "constant" else None
     return found if isinstance(found, int) else None
 

@@ -283,9 +283,8 @@ def _together(inputs: Inputs, made: Generated, making: _Making, slowest: float) 
 def _before_it_loaded(made: Generated, beaten: Generated, slowest: float) -> Retry:
     """With loads in a group of their own, as it was before the group that computes loaded too. (Gradients of
     fla's linear TTT on an H200: two groups that compute 0.60 ms, one of eight warps 0.73.)"""
-    several = sum(not group.only_moves for group in beaten.program.groups) > 1
     make = partial(_with_source, beaten, made.program.warnings)
-    counted = LATE_BY_PASSING if several else 1.0
+    counted = LATE_BY_PASSING if beaten.program.several_compute else 1.0
     return Retry(APART, APART, make, slowest, searches=False, counted=counted)
 
 
@@ -311,7 +310,8 @@ def _coarser(
         for what in [f"{count} warp groups"]
     ]
     few, shared = made.program.resident_blocks <= FEW_BLOCKS, _share_rows(made)
-    counted, across = _in_more_warps(made), shared and _computes_rows(made)
+    counted = _in_more_warps(made)
+    across = counted == ACROSS_WARPS
     yield from () if few else blocks
     yield from groups if shared else ()
     apart = apart and _may_load(made)

@@ -12,7 +12,6 @@ from twill.ir.loop import Op, Tensor
 from twill.ir.statements import Pipelined, ProducerLoad, TileLoad, walk
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import neighbours
-from twill.ops.table import role
 from twill.targets.cuda.emitter import Emitter
 from twill.targets.cuda.loads.address_analysis import Analysis
 from twill.targets.cuda.loads.copies import Hoisted, copies, hoisted
@@ -23,6 +22,7 @@ from twill.targets.cuda.operations import execute
 from twill.targets.cuda.registers.elements import refuse
 from twill.targets.cuda.registers.fragments import linear, numbered
 from twill.targets.cuda.scope import Scope, equal_loads
+from twill.warp.channels import trips_of
 
 BESIDE = 16
 """Registers of a thread that computes for the addresses that it loads from (estimate; where ptxas spills, the
@@ -62,13 +62,8 @@ def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
 def _runs_once(emitter: Emitter, it: Pipelined) -> bool:
     """Whether a loop is known to have one iteration."""
     bounds = emitter.program.op(it.op).operands[:3]
-    makers = [emitter.program.op(one.producer) for one in bounds if one.producer is not None]
-    values = [one.attributes.get("value") for one in makers if role(one) == "constant"]
-    match values:
-        case [int(begin), int(end), int(step)] if step > 0:
-            return len(range(begin, end, step)) == 1
-        case _:
-            return False
+    makers = [None if one.producer is None else emitter.program.op(one.producer) for one in bounds]
+    return trips_of(makers) == 1
 
 
 def _kept_of_load(
