@@ -888,6 +888,22 @@ MUTANTS = (
         ("bumped",),
     ),
     Mutant(
+        "numbers-of-this-iteration",
+        f"{CUDA}/loads/producers.py",
+        "*_numbers_of(emitter, it, it.at.iteration.later(1))]",
+        "*_numbers_of(emitter, it, it.at.iteration)]",
+        "an iteration copies the rows of the one before",
+        ("consulted",),
+    ),
+    Mutant(
+        "first-numbers-late",
+        f"{CUDA}/loads/producers.py",
+        'first = Iteration("first", emitter.least - fill.at.iteration.offset)',
+        'first = Iteration("first", emitter.least - fill.at.iteration.offset + 1)',
+        "the steady state begins with the rows of its second iteration",
+        ("consulted",),
+    ),
+    Mutant(
         "tiled-inside",
         f"{CUDA}/loads/producers.py",
         '>= {many}" for one, many in own.inside',

@@ -63,6 +63,7 @@ from twill.targets.cuda.loads.producers import (
     first_loads,
     for_a_slot,
     numbers_ahead,
+    numbers_carried,
     producer_load,
     producer_store,
 )
@@ -276,8 +277,9 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
     lines += kept_in_loop(emitter, it)
     lines += [*freed(emitter, it), *begun(emitter, it)]
     lines += [*first_loads(emitter, it, lambda one: compute(emitter, one)), *waiting]
-    prologue, (head, body) = printed(emitter, it.prologue), _steady(emitter, it)
-    whole = [*prologue, *head, *iterations(emitter, it, body, printed(emitter, it.epilogue))]
+    prologue, carried = printed(emitter, it.prologue), numbers_carried(emitter, it)
+    head, body = _steady(emitter, it)
+    whole = [*carried, *prologue, *head, *iterations(emitter, it, body, printed(emitter, it.epilogue))]
     emitter.mma.restart()
     least, emitter.least = emitter.least, 0
     short = _predicated(emitter, it) if it.predicated else printed(emitter, it.short)
@@ -302,7 +304,7 @@ def _steady(emitter: Emitter, it: Pipelined) -> tuple[list[str], list[str]]:
     emitter.in_loop = True
     numbers, early = numbers_ahead(emitter, it.steady), begun_early(emitter, it)
     steady = _where_taken(emitter, it)
-    emitter.in_loop, emitter.ahead, emitter.early = False, set[str](), {}
+    emitter.in_loop, emitter.ahead, emitter.early, emitter.carried = False, set[str](), {}, set[str]()
     body = [*_rematerialized(emitter, steady), *numbers, *steady, *emitter.positions.advance()]
     head = [*emitter.positions.start(emitter.least), *early]
     emitter.positions = NOTHING_KEPT

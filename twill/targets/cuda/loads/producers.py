@@ -4,7 +4,7 @@ Takes an `Emitter` and a statement that fills; gives lines of C++. Raises TwillE
 be copied.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from re import search
 
@@ -51,11 +51,14 @@ from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared.local_channels import reused_behind_a_wait
 from twill.targets.cuda.shared.shared_tiles import UNROLL, Shared, addressed, boxed
 from twill.targets.cuda.shared.through_shared import write_tile
-from twill.warp.dataflow import into_shared
+from twill.warp.dataflow import EFFECTS, into_shared
+from twill.warp.skipped import skipped
 from twill.warp.slot_tensors import bits
 
 AT_ONCE = 8
 """Slots whose numbers of rows registers hold at once, at most."""
+_NEXT = "_next_"
+"""Ends the names of numbers that the next iteration copies with."""
 
 
 def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
@@ -94,6 +97,50 @@ def numbers_ahead(emitter: Emitter, body: Statements) -> list[str]:
             lines += [head, *indented(own), "}"]
             emitter.ahead.add(it.channel)
     return [*declared, *lines]
+
+
+def numbers_carried(emitter: Emitter, it: Pipelined) -> list[str]:
+    """Before a loop of a group that only loads: the numbers of the rows that the steady state copies first.
+    From then on each iteration loads those of the next one before it waits for its slot, or it would wait for
+    them in front of its copies. Not where an iteration may store such numbers, or leave out its copies."""
+    program, lines = emitter.program, list[str]()
+    writes = any(op.name in EFFECTS for op in program.op(it.op).inner())
+    if not emitter.group.only_moves or program.lean or writes or skipped(program, it):
+        return lines
+    fills = [one for one in it.steady if isinstance(one, ProducerLoad)]
+    for fill in fills:
+        alone = [one.channel for one in fills].count(fill.channel) == 1
+        copied = program.channel(fill.channel).filled_by == "cp_async" and fill.at.iteration.base == "newest"
+        first = Iteration("first", emitter.least - fill.at.iteration.offset)
+        if alone and copied and (loaded := _numbers_of(emitter, fill, first)):
+            lines += [f"{name}{_NEXT} = 0;" for name in _carried_names(emitter, fill)]
+            lines += loaded
+            emitter.carried.add(fill.channel)
+    return lines
+
+
+def _numbers_of(emitter: Emitter, fill: ProducerLoad, iteration: Iteration) -> list[str]:
+    """Loads the numbers of the rows of an iteration, if there is one, for when it copies them."""
+    later = replace(fill, at=replace(fill.at, iteration=iteration))
+    numbers, _ = _filled(emitter, later, emitter.positions.of(fill.channel, iteration))
+    names = [name.split()[-1] for one in numbers if (name := of_lane(one))]
+    if not names:
+        return []
+    lines = [*numbers, *(f"{name}{_NEXT} = {name};" for name in names)]
+    conditions = emitter.exists(iteration)
+    return [f"if ({' && '.join(conditions)}) {{" if conditions else "{", *indented(lines), "}"]
+
+
+def _carried_names(emitter: Emitter, fill: ProducerLoad) -> list[str]:
+    """Types and names of the numbers of an iteration."""
+    numbers, _ = _filled(emitter, fill, emitter.positions.of(fill.channel, fill.at.iteration))
+    return [name for one in numbers if (name := of_lane(one))]
+
+
+def _carried(numbers: Sequence[str]) -> list[str]:
+    """What the iteration before has loaded, in place of the loads of these numbers."""
+    names = (name for one in numbers if (name := of_lane(one)))
+    return [f"const {name} = {name.split()[-1]}{_NEXT};" for name in names]
 
 
 def _computed_by(load: ProducerLoad, others: Statements) -> bool:
@@ -291,7 +338,10 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
     head = emitter.comment(it.at, it.loads[-1].ops, f"copy {it.channel}")
     acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
     numbers, lines = _filled(emitter, it, n)
-    numbers = [] if it.channel in emitter.ahead else numbers
+    if it.channel in emitter.ahead:
+        numbers = []
+    elif it.channel in emitter.carried:
+        numbers = [*_carried(numbers), *_numbers_of(emitter, it, it.at.iteration.later(1))]
     full = f"{channel_name(it.channel)}.full({n})"
     if all(load.along is None for load in it.loads):
         lines = [acquire, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
