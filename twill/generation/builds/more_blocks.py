@@ -11,7 +11,7 @@ from math import inf
 
 from twill.diagnostics import TwillError
 from twill.generation.attempt import time_of_sm, trips_if_short
-from twill.generation.builds.spills import COST_OF_FEW, COST_OF_LITTLE, FEW, Compiled, printed, spills_little
+from twill.generation.builds.spills import COST_OF_FEW, FEW, Compiled, printed, spills_little
 from twill.generation.choices.multistage import fill_more
 from twill.generation.generated import Generated, pace_of_sm, source
 from twill.ir.channels import Channel
@@ -37,6 +37,8 @@ GAIN = 1.05
 """How many times as long another form has to take. (On an H200, predicted and measured gains of one group in
 more thread blocks over a group that loads in fewer: LMDeploy's fp8 product of experts 1.13 and 1.09,
 applied-ai's stay_attention 1.10 and 1.23, vLLM's attention over int4 pages 1.26 and 1.20.)"""
+CLEARLY = 1.1
+"""The same of the kernel itself beside one of more thread blocks that has fewer slots (estimate)."""
 LEAST_SLOTS = 2
 """Slots of a channel of which one is read while the other one is loaded."""
 
@@ -77,7 +79,7 @@ def in_more_blocks(
             continue
         wanted = _in(fitting.program, blocks, registers)
         after = time_of_sm(replace(fitting, program=wanted))
-        faster = COST_OF_LITTLE * after <= before
+        faster = CLEARLY * after <= before
         sooner = GAIN * after <= slower or (apart and fill_more(apart, replace(fitting, program=wanted)))
         if not sooner or not (faster or (waits and fitting is made)):
             continue

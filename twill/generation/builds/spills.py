@@ -32,8 +32,10 @@ LITTLE = 128
 some 30 numbers, once or in each iteration. (fla's kda backward in tiles of 32 x 32 on an H200: Triton's two
 thread blocks of 128 threads on an SM, which spill 112 bytes, take 0.53 of the time of one of eight warps that
 spills nothing.)"""
-COST_OF_LITTLE = 1.1
-"""How many times as long a kernel takes that spills `LITTLE` (estimate)."""
+COST_OF_LITTLE = 1.25
+"""How many times as long a kernel takes that spills `LITTLE` (estimate). (fla's gradients inside of KDA's
+chunks on an H200, both in three thread blocks, predicted at 430 and 510 cycles: 40 bytes spilled beside a
+group that loads, 0.78 of Triton's speed; none where the group that computes loads too, 1.32.)"""
 FEW = 32
 """Bytes spilled at most in more thread blocks on an SM than spill nothing. (On an H200 16 bytes in three
 thread blocks for two took 0.84 of the time in FastVideo's sparse attention, 12 in four for three 0.66 in

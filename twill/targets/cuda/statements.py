@@ -304,7 +304,7 @@ def _steady(emitter: Emitter, it: Pipelined) -> tuple[list[str], list[str]]:
     emitter.in_loop = True
     numbers, early = numbers_ahead(emitter, it.steady), begun_early(emitter, it)
     steady = _where_taken(emitter, it)
-    emitter.in_loop, emitter.ahead, emitter.early, emitter.carried = False, set[str](), {}, set[str]()
+    emitter.in_loop, emitter.ahead, emitter.early, emitter.carried = False, set[str](), {}, {}
     body = [*_rematerialized(emitter, steady), *numbers, *steady, *emitter.positions.advance()]
     head = [*emitter.positions.start(emitter.least), *early]
     emitter.positions = NOTHING_KEPT

@@ -57,8 +57,6 @@ from twill.warp.slot_tensors import bits
 
 AT_ONCE = 8
 """Slots whose numbers of rows registers hold at once, at most."""
-_NEXT = "_next_"
-"""Ends the names of numbers that the next iteration copies with."""
 
 
 def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
@@ -88,7 +86,7 @@ def numbers_ahead(emitter: Emitter, body: Statements) -> list[str]:
         if emitter.program.channel(it.channel).filled_by != "cp_async":
             continue
         numbers, _ = _filled(emitter, it, emitter.positions.of(it.channel, it.at.iteration))
-        names = [name for one in numbers if (name := of_lane(one))]
+        names = _names(numbers)
         if names and not any(f"{name} = 0;" in declared for name in names):
             declared += [f"{name} = 0;" for name in names]
             own = [one.removeprefix(f"const {of_lane(one).partition(' ')[0]} ") for one in numbers]
@@ -112,10 +110,12 @@ def numbers_carried(emitter: Emitter, it: Pipelined) -> list[str]:
         alone = [one.channel for one in fills].count(fill.channel) == 1
         copied = program.channel(fill.channel).filled_by == "cp_async" and fill.at.iteration.base == "newest"
         first = Iteration("first", emitter.least - fill.at.iteration.offset)
-        if alone and copied and (loaded := _numbers_of(emitter, fill, first)):
-            lines += [f"{name}{_NEXT} = 0;" for name in _carried_names(emitter, fill)]
-            lines += loaded
-            emitter.carried.add(fill.channel)
+        if not alone or not copied:
+            continue
+        numbers, _ = _filled(emitter, fill, emitter.positions.of(fill.channel, fill.at.iteration))
+        if names := _names(numbers):
+            ending = emitter.carried[fill.channel] = f"_next{len(emitter.carried)}_"
+            lines += [*(f"{name}{ending} = 0;" for name in names), *_numbers_of(emitter, fill, first)]
     return lines
 
 
@@ -123,24 +123,21 @@ def _numbers_of(emitter: Emitter, fill: ProducerLoad, iteration: Iteration) -> l
     """Loads the numbers of the rows of an iteration, if there is one, for when it copies them."""
     later = replace(fill, at=replace(fill.at, iteration=iteration))
     numbers, _ = _filled(emitter, later, emitter.positions.of(fill.channel, iteration))
-    names = [name.split()[-1] for one in numbers if (name := of_lane(one))]
-    if not names:
-        return []
-    lines = [*numbers, *(f"{name}{_NEXT} = {name};" for name in names)]
+    own = (name.split()[-1] for name in _names(numbers))
+    lines = [*numbers, *(f"{name}{emitter.carried[fill.channel]} = {name};" for name in own)]
     conditions = emitter.exists(iteration)
     return [f"if ({' && '.join(conditions)}) {{" if conditions else "{", *indented(lines), "}"]
 
 
-def _carried_names(emitter: Emitter, fill: ProducerLoad) -> list[str]:
-    """Types and names of the numbers of an iteration."""
-    numbers, _ = _filled(emitter, fill, emitter.positions.of(fill.channel, fill.at.iteration))
-    return [name for one in numbers if (name := of_lane(one))]
-
-
-def _carried(numbers: Sequence[str]) -> list[str]:
+def _carried(emitter: Emitter, it: ProducerLoad, numbers: Sequence[str]) -> list[str]:
     """What the iteration before has loaded, in place of the loads of these numbers."""
-    names = (name for one in numbers if (name := of_lane(one)))
-    return [f"const {name} = {name.split()[-1]}{_NEXT};" for name in names]
+    ending = emitter.carried[it.channel]
+    return [f"const {name} = {name.split()[-1]}{ending};" for name in _names(numbers)]
+
+
+def _names(numbers: Sequence[str]) -> list[str]:
+    """Types and names of what lanes load."""
+    return [name for one in numbers if (name := of_lane(one))]
 
 
 def _computed_by(load: ProducerLoad, others: Statements) -> bool:
@@ -341,7 +338,7 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
     if it.channel in emitter.ahead:
         numbers = []
     elif it.channel in emitter.carried:
-        numbers = [*_carried(numbers), *_numbers_of(emitter, it, it.at.iteration.later(1))]
+        numbers = [*_carried(emitter, it, numbers), *_numbers_of(emitter, it, it.at.iteration.later(1))]
     full = f"{channel_name(it.channel)}.full({n})"
     if all(load.along is None for load in it.loads):
         lines = [acquire, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
