@@ -431,9 +431,9 @@ def flexible_backward(batch: int, heads: int, few: int, width: int, columns: int
     )
 
 
-def flexible_decode() -> Case:
-    """16 sequences; 4 queries' heads for each of 8 keys' heads, in 8 parts; the last block has a mask."""
-    batch, heads, few, tokens, width, parts = 16, 32, 8, 4096, 128, 8
+def flexible_decode(batch: int = 16, few: int = 8, parts: int = 8) -> Case:
+    """32 queries' heads for `few` keys' heads, whose tokens are divided; the last two blocks have a mask."""
+    heads, tokens, width = 32, 4096, 128
     blocks = tokens // 128
     one = ("f32", batch * parts * heads, "zeros")
     return case(
