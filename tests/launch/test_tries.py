@@ -1,7 +1,9 @@
 """Kernels that differ in the registers of their groups: compiled once, and assembled each."""
 
 import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +75,30 @@ def test_the_compiler_runs_once(tmp_path: Path, ran: list[str]) -> None:
     assert tries.known(tmp_path) == ()
     (tmp_path / "kernel.cu").write_text(CUDA.replace("<40>", "<24>"))
     assert tries.known(tmp_path) is None
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_ptxas_runs_alone_for_another_level_of_register_usage(
+    tmp_path: Path, ran: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands, run = list[list[str]](), subprocess.run
+
+    def noted(command: list[str], **given: Any) -> object:
+        commands.append(command)
+        return run(command, **given)  # pyright: ignore[reportUnknownVariableType]
+
+    monkeypatch.setattr(subprocess, "run", noted)
+    (tmp_path / "kernel.json").write_text(write(MANIFEST))
+    text = CUDA.replace("(64)", "(80)")
+    for level in ("", "#define TWILL_REGISTER_USAGE_LEVEL 2\n"):
+        (tmp_path / "kernel.cu").write_text(text.replace("using", f"{level}using"))
+        assert tries.known(tmp_path) is None
+        assert tries.tried(tmp_path) == ()
+    assert ran == ["kernel.cu", "kernel.ptx"]
+    (default, fewer) = (command for command in commands if "--version" not in command)
+    level = ["-Xptxas", "--register-usage-level=2"]
+    assert fewer[fewer.index(level[1]) - 1 : fewer.index(level[1]) + 1] == level
+    assert level[1] not in default
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")

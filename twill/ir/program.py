@@ -203,6 +203,9 @@ class Program:
     exchanges: bool = True
     """Loops exchange tiles of which an older instance is kept, where that saves copies; not where ptxas
     spills with them."""
+    sparing: bool = False
+    """ptxas optimizes less where that takes registers (`targets.cuda.kernel.REGISTER_USAGE`): where it spills
+    otherwise."""
     dependences: tuple[DependenceBarrier, ...] = ()
     synchronized: tuple[int, ...] = ()
     """Ids of the groups that execute TensorMemorySync: those that use tensor memory, else all; all, too,

@@ -8,6 +8,7 @@ reported.
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -27,6 +28,8 @@ DEVICE_FLAGS = ("-std=c++17", "-O3", "-lineinfo", "-split-compile=0", "-Xptxas",
 """The forms of a kernel in one file, as with and without TMA, are compiled at the same time, to the same
 code."""
 FLAGS = (*DEVICE_FLAGS, "-Xcompiler", "-fPIC", "-shared")
+REGISTER_USAGE = re.compile(r"^#define TWILL_REGISTER_USAGE_LEVEL (\d+)\n", MULTILINE)
+"""The level of register usage of ptxas, in a kernel.cu that has another one than the default."""
 ARCHITECTURES = ("sm90", "sm100")
 """What can be generated and built."""
 OLDEST = (12, 4)
@@ -89,6 +92,7 @@ def compile_to(
     what `build` raises."""
     nvcc()
     mark = f"-DTWILL_SOURCE={digest(folder / SOURCE)}"
+    flags = (*flags, *_register_usage(folder / SOURCE))
     command = ["nvcc", *flags, gencode(arch_of(folder)), mark, f"-I{RUNTIME}", "-o", str(made)]
     with _located(folder / code, home) as source:
         done = subprocess.run([*command, str(source)], capture_output=True, text=True, check=False)
@@ -96,6 +100,12 @@ def compile_to(
         made.unlink(missing_ok=True)
         raise _failure((home or folder) / SOURCE, done.stderr)
     write(folder / LOG, done.stdout + done.stderr)
+
+
+def _register_usage(source: Path) -> tuple[str, ...]:
+    """The flags of nvcc that a kernel.cu states."""
+    level = REGISTER_USAGE.search(source.read_text(encoding="utf-8")) if source.exists() else None
+    return ("-Xptxas", f"--register-usage-level={level[1]}") if level else ()
 
 
 @contextmanager

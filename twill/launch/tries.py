@@ -2,7 +2,8 @@
 
 Takes a folder with a kernel.cu; gives what `launch.build.build` would, without a library. Kernels that differ
 in the registers that `setmaxnreg` gives to groups have the same PTX but for these numbers, which are in
-inline PTX: nvcc's compiler runs once for them, and ptxas, which takes a fraction of its time, for each.
+inline PTX, and those that differ in ptxas's level of register usage have the same PTX: nvcc's compiler runs
+once for them, and ptxas, which takes a fraction of its time, for each.
 """
 
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 
-from twill.launch.build import DEVICE_FLAGS, arch_of, compile_to, complaints
+from twill.launch.build import DEVICE_FLAGS, REGISTER_USAGE, arch_of, compile_to, complaints
 from twill.launch.folders import LOG, SOURCE
 
 CUBIN, PTX = "kernel.cubin", "kernel.ptx"
@@ -109,15 +110,15 @@ def keep(folder: Path, made: Path) -> None:
 
 
 def without_registers(cuda: str) -> tuple[str, Sequence[Grant]]:
-    """CUDA without comments, with the grants of registers by number, and the grants. Equal ones have the same
-    number, so that what the compiler merges is the same."""
+    """CUDA without comments and ptxas's level of register usage, with the grants of registers by number, and
+    the grants. Equal ones have the same number, so that what the compiler merges is the same."""
     grants = dict[Grant, int]()
 
     def numbered(found: re.Match[str]) -> str:
         number = grants.setdefault((found[1], found[2]), len(grants))
         return f"registers_{found[1]}rease<#{number}>"
 
-    return _IN_CUDA.sub(numbered, _COMMENT.sub("", cuda)), tuple(grants)
+    return _IN_CUDA.sub(numbered, REGISTER_USAGE.sub("", _COMMENT.sub("", cuda))), tuple(grants)
 
 
 def with_registers(ptx: str, instead: Mapping[Grant, Grant]) -> str:

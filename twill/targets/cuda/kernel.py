@@ -60,6 +60,12 @@ from twill.targets.cuda.registers.register_tiles import declaration, mask_declar
 from twill.targets.cuda.scope import NO_SCRATCH
 from twill.targets.cuda.statements import printed
 
+REGISTER_USAGE_LEVEL, REGISTER_USAGE = "TWILL_REGISTER_USAGE_LEVEL", 2
+"""A macro that `launch.build` reads, and the level (`ptxas --register-usage-level`, from 0 to 10, and
+5 without it) for a program of which ptxas spills registers at the default level. (ptxas 13.0: fla's
+chunk_fwd_kernel_o in three thread blocks on an SM 4 bytes and none, aiter's sparse attention in four 12 and
+none, the attention of TML's inkling 448 and 232; levels 0 to 2 are alike, and so are 4 to 10.)"""
+
 _FILLINGS: Mapping[Filling, str] = {
     "tma": "",
     "threads": ", Filling::threads",
@@ -94,6 +100,7 @@ def source(program: Program, tensor_core: TensorCore) -> str:
         *(['#include "tcgen05.cuh"'] if program.tensor_memory else []),
         *_claims_header(program),
         "",
+        *([f"#define {REGISTER_USAGE_LEVEL} {REGISTER_USAGE}"] if any(one.sparing for one in forms) else []),
         *dict.fromkeys(line for one in forms for line in tensor_core.instructions(one)),
         "using namespace twill;",
         "",
