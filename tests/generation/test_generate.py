@@ -497,7 +497,7 @@ def test_the_search_for_a_kernel_without_spills_ends(
         return found
 
     for name, value in (
-        ("BUILT", 0.999),
+        ("BUILT", 0.9),
         ("FOUND", limits[0]),
         ("RETRIES", limits[1]),
         ("pace_of_sm", paced),
@@ -563,7 +563,12 @@ def test_a_kernel_that_spills_little_comes_before_slower_ones(
 
         return retries.Retry(made.form, "", make)
 
-    for name, value in (("pace_of_sm", paced), ("least_spilled", as_built), ("compiled", built)):
+    for name, value in (
+        ("pace_of_sm", paced),
+        ("least_spilled", as_built),
+        ("compiled", built),
+        ("in_fewer_registers", as_built),
+    ):
         monkeypatch.setattr(best_retry, name, value)
     found = best_retry.best_retry(
         spills.Compiled(gemm, SPILLED),
@@ -574,6 +579,43 @@ def test_a_kernel_that_spills_little_comes_before_slower_ones(
     )
     assert found
     assert found.form == taken
+
+
+@pytest.mark.parametrize(
+    ("spilled", "spared", "order"),
+    [
+        ((40, 0, 8), (0, 0, 0), "1 2"),
+        ((40, 8, 0), (40, 8, 0), "1 2"),
+        ((40, 8, 200), (0, 8, 0), "0-spared 1 2 0-spared"),
+        ((40, 8, 12), (40, 0, 0), "1-spared 2-spared 1-spared 2-spared"),
+        ((400, 200, 12), (0, 0, 8), "1 2-spared"),
+        ((40, 60, 60), (8, 60, 60), "1 2 0-spared"),
+    ],
+)
+def test_what_spills_nothing_in_fewer_registers_comes_first(
+    monkeypatch: pytest.MonkeyPatch,
+    gemm: Generated,
+    spilled: Sequence[int],
+    spared: Sequence[int],
+    order: str,
+) -> None:
+    """Of the kernel that ptxas warned of and those that are tried, where the best of these spills; not of
+    those that spill more than a little."""
+
+    def of(number: int, count: int, what: str = "") -> spills.Compiled:
+        said = (f"{count} bytes of registers are spilled, of 248",) if count else ()
+        return spills.Compiled(gemm, said, what=f"{number}{what}")
+
+    def in_fewer(built: spills.Compiled) -> spills.Compiled:
+        number = int(built.what)
+        found = of(number, spared[number], "-spared")
+        return found if spared[number] < spilled[number] else built
+
+    monkeypatch.setattr(best_retry, "in_fewer_registers", in_fewer)
+    first, *others = (of(number, count) for number, count in enumerate(spilled))
+    found = best_retry._without_spills(first, others)  # pyright: ignore[reportPrivateUsage]
+    taken = [one.what for one in found if one is not first]
+    assert " ".join(taken) == order
 
 
 @pytest.mark.parametrize("groups", [None, 3])

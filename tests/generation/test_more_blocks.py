@@ -31,15 +31,18 @@ def tried(
     waits: bool = True,
     part: float = LEAST_USED,
     fills: bool | None = None,
+    spared: int = 0,
 ) -> Compiled | None:
     """For a kernel of which ptxas used so many registers, and which spills with less than `least`, little
-    with `few` at least; thread blocks hide what others wait for by the power `gain`. Otherwise than where
-    it `waits`, one of its units is nearly always busy. Its blocks fill an SM more than those of another form
-    where it `fills`; None where there is no other."""
+    with `few` at least, and nothing with `spared` where ptxas optimizes for fewer; thread blocks hide what
+    others wait for by the power `gain`. Otherwise than where it `waits`, one of its units is nearly always
+    busy. Its blocks fill an SM more than those of another form where it `fills`; None where there is no
+    other."""
 
     def said(made: Generated) -> tuple[str, ...]:
         registers = made.program.launch.entry_registers
-        return () if registers >= least else FEW if few and registers >= few else MANY
+        enough = registers >= least or (made.program.sparing and registers >= (spared or least))
+        return () if enough else FEW if few and registers >= few else MANY
 
     def waiting(made: Generated) -> float:
         return 1e9 / made.program.launch.blocks**gain
@@ -99,6 +102,13 @@ def test_little_spilled_where_that_is_clearly_faster(
     assert found is not None
     assert found.made.program.launch.blocks == blocks
     assert found.said == (FEW if blocks > 10 else ())
+
+
+def test_nothing_spilled_in_as_many_blocks_in_fewer_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tried(monkeypatch, used=112, least=96, few=80, gain=2, spared=80)
+    assert found is not None
+    assert (found.made.program.launch.blocks, found.said) == (11, ())
+    assert "#define TWILL_REGISTER_USAGE_LEVEL 2\n" in found.made.cuda
 
 
 @pytest.mark.parametrize("gain", [True, False])

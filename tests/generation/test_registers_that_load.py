@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import changed, loops
-from twill.generation.builds.spills import COPYING, Compiled, least_spilled
+from twill.generation.builds.spills import COPYING, LEAN, SPARING, Compiled, in_fewer_registers, least_spilled
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions, source
 from twill.inputs import Inputs
@@ -139,3 +139,41 @@ def test_one_form_is_tried_with_other_registers_where_tma_loads(monkeypatch: pyt
     assert least_spilled(Compiled(made, spilled(268))).made is made
     assert (True, True) not in tried
     assert (False, True) in tried
+
+
+@pytest.mark.parametrize(
+    ("plain", "sparing", "lean", "both", "late", "changes"),
+    [
+        (8, 0, 0, 0, False, (SPARING,)),
+        (8, 16, 0, 0, False, (LEAN,)),
+        (8, 4, 4, 0, False, (SPARING, LEAN)),
+        (8, 8, 4, 4, False, (LEAN,)),
+        (8, 8, 8, 12, False, ()),
+        (8, 4, 0, 0, True, (SPARING,)),
+    ],
+)
+def test_the_form_of_one_schedule_that_spills_least(
+    monkeypatch: pytest.MonkeyPatch,
+    paged: Generated,
+    plain: int,
+    sparing: int,
+    lean: int,
+    both: int,
+    late: bool,
+    changes: tuple[str, ...],
+) -> None:
+    """The lean form not where its copies are late. What spills nothing ends it."""
+    spills = {(False, False): plain, (True, False): sparing, (False, True): lean, (True, True): both}
+
+    def said(one: Generated) -> tuple[str, ...]:
+        return spilled(spills[one.program.sparing, one.program.lean])
+
+    def paced(one: Generated) -> float | None:
+        return 1.0 if late else None
+
+    monkeypatch.setattr("twill.generation.builds.spills._warnings", said)
+    monkeypatch.setattr("twill.generation.builds.spills.paced_by_copies", paced)
+    found = in_fewer_registers(Compiled(paged, spilled(plain)))
+    assert found.changes == changes
+    assert (found.made.program.sparing, found.made.program.lean) == (SPARING in changes, LEAN in changes)
+    assert found.said == said(found.made)

@@ -4,7 +4,8 @@
 fast, or the best that it finds in its time.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from math import inf
 
 from twill.diagnostics import TwillError
@@ -14,6 +15,7 @@ from twill.generation.builds.spills import (
     COST_OF_LITTLE,
     Compiled,
     compiled,
+    in_fewer_registers,
     least_spilled,
     spills_little,
 )
@@ -71,7 +73,27 @@ def best_retry(
             return right_one
     least = sorted(spilling, key=lambda one: severity(one.said))
     in_order = [*(one for _, one in sorted(found, key=lambda one: one[0])), *least]
-    return next((right_one for one in in_order if (right_one := checked(one))), None)
+    picks = _without_spills(first, in_order)
+    return next((right_one for one in picks if (right_one := checked(one))), None)
+
+
+def _without_spills(first: Compiled, in_order: Sequence[Compiled]) -> Iterator[Compiled]:
+    """The kernels in their order. Where the first of them spills, those that spill `LITTLE` and do not in
+    fewer registers come before it, `first` too; then each is as it spills least."""
+    if in_order and not in_order[0].said:
+        yield from in_order
+        return
+    spilling, spared = list(takewhile(lambda one: one.said, in_order)), list[Compiled]()
+    for one in (first, *spilling):
+        other = in_fewer_registers(one) if spills_little(one) else one
+        if not other.said:
+            yield other
+        spared.append(other)
+    again, *others = spared
+    yield from others
+    yield from in_order[len(spilling) :]
+    if again is not first:
+        yield again
 
 
 def _far_less(built: Compiled, first: Compiled) -> bool:

@@ -170,7 +170,8 @@ def _in_more_blocks(made: Generated, options: GenerateOptions, folder: Path) -> 
         return _loading_in_more_blocks(made, most, options.lowering) or made
     blocks, scheduled = found.made.program.launch.blocks, made.program.launch.blocks
     spilled = "little" if found.said else "nothing"
-    note = f"{blocks} thread blocks on an SM, for which ptxas spills {spilled}: scheduled for {scheduled}"
+    form = ", ".join((*found.changes, f"{blocks} thread blocks on an SM"))
+    note = f"{form}, for which ptxas spills {spilled}: scheduled for {scheduled}"
     others = (made, *made.others) if found.made.checked is None else made.others
     return noted(replace(found.made, others=others), note)
 
@@ -187,7 +188,8 @@ def _loading_in_more_blocks(made: Generated, most: int, lowering: Lowering) -> G
         return None
     blocks, after = found.made.program.launch.blocks, time_of_sm(found.made)
     cycles = f"{after:.0f} cycles predicted, {before:.0f} otherwise"
-    note = f"the group that computes loads too, {blocks} thread blocks on an SM: {cycles}"
+    form = ("the group that computes loads too", *found.changes, f"{blocks} thread blocks on an SM")
+    note = f"{', '.join(form)}: {cycles}"
     return noted(replace(found.made, checked=None, others=(made, *made.others)), note)
 
 

@@ -11,7 +11,14 @@ from math import inf
 
 from twill.diagnostics import TwillError
 from twill.generation.attempt import time_of_sm, trips_if_short
-from twill.generation.builds.spills import COST_OF_FEW, FEW, Compiled, printed, spills_little
+from twill.generation.builds.spills import (
+    COST_OF_FEW,
+    FEW,
+    Compiled,
+    in_fewer_registers,
+    printed,
+    spills_little,
+)
 from twill.generation.choices.multistage import fill_more
 from twill.generation.generated import Generated, pace_of_sm, source
 from twill.ir.channels import Channel
@@ -88,9 +95,9 @@ def in_more_blocks(
         worth_it = COST_OF_FEW * after <= before
         if other is None or (other.said and not (spills_little(other, FEW) and worth_it)):
             break
-        found, before = other, after
         if other.said:
-            break
+            return in_fewer_registers(other)
+        found, before = other, after
     return found
 
 

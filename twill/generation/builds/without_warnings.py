@@ -28,6 +28,7 @@ from twill.generation.builds.retries import (
 )
 from twill.generation.builds.spills import (
     LEAN,
+    SPARING,
     Compiled,
     compiled,
     far_too_much,
@@ -127,7 +128,8 @@ class _Warned:
             return None
         if known is not None:
             program = found.made.program
-            save(known, Remedy(found.what, program.lean, tuple(one.registers for one in program.groups)))
+            granted = tuple(one.registers for one in program.groups)
+            save(known, Remedy(found.what, program.lean, granted, program.sparing))
         return made
 
 
@@ -280,10 +282,11 @@ def _as_before(built: Compiled, remedy: Remedy, retries: Iterable[Retry]) -> Com
     )
     if len(program.groups) != len(remedy.registers):
         return None
-    changes = (*built.changes, *([LEAN] if remedy.lean and not program.lean else []))
+    sparing = [SPARING] if remedy.sparing else []
+    changes = (*built.changes, *sparing, *([LEAN] if remedy.lean and not program.lean else []))
     granted = tuple(map(_granting, program.groups, remedy.registers))
     loading = max((remedy.registers[i] for i in moving), default=0)
-    regranted = replace(program, groups=granted)
+    regranted = replace(program, groups=granted, sparing=remedy.sparing)
     other = lean(regranted) if remedy.lean and not program.lean else regranted
     built = replace(
         built, changes=changes, loading=registers_in_words(loading) if granted != program.groups else ""

@@ -28,6 +28,8 @@ class Remedy:
     """As `Program.lean`."""
     registers: tuple[int, ...]
     """Per thread of each group."""
+    sparing: bool = False
+    """As `Program.sparing`."""
 
 
 def place(made: Generated, options: GenerateOptions) -> Path:
@@ -43,7 +45,8 @@ def load(path: Path) -> Remedy | None:
     try:
         own_cache()
         found = json.loads(path.read_text())
-        return Remedy(str(found["what"]), bool(found["lean"]), tuple(map(int, found["registers"])))
+        granted = tuple(map(int, found["registers"]))
+        return Remedy(str(found["what"]), bool(found["lean"]), granted, bool(found["sparing"]))
     except Exception:  # a damaged file raises whatever its parts lead to
         return None
 
