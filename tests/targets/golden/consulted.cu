@@ -40,10 +40,10 @@ consulted_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, __half* a, __
             keep(kept_y_38_to);
             keep(kept_y_38_at1);
             if (n >= 2) {
-                int32_t page_21_of_lane_next_ = 0;
+                int32_t page_21_of_lane_next0_ = 0;
                 if (n > 2) {
                     const int32_t page_21_of_lane = (((128 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) < N) ? *(table + ((128 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) / 16)) : 0);
-                    page_21_of_lane_next_ = page_21_of_lane;
+                    page_21_of_lane_next0_ = page_21_of_lane;
                 }
                 // cycle 0, stage 0: load.page_21 (tests/kernels/ttgir/consulted.sm90.ttgir:44:18)
                 {
@@ -119,10 +119,10 @@ consulted_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, __half* a, __
                     }
                     // cycle 32, stage 0: copy x_29_y_38 (tests/kernels/ttgir/consulted.sm90.ttgir:62:15)
                     {
-                        const int32_t page_21_of_lane = page_21_of_lane_next_;
+                        const int32_t page_21_of_lane = page_21_of_lane_next0_;
                         if (i + 1 < n) {
                             const int32_t page_21_of_lane = (((((i + 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) < N) ? *(table + ((((i + 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) / 16)) : 0);
-                            page_21_of_lane_next_ = page_21_of_lane;
+                            page_21_of_lane_next0_ = page_21_of_lane;
                         }
                         channel_x_29_y_38.producer_acquire(count_x_29_y_38 + i);
                         if (thread.leader) {
@@ -342,10 +342,10 @@ consulted_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t N) {
             keep(kept_x_29_at0);
             keep(kept_x_29_at1);
             if (n >= 2) {
-                int32_t page_21_of_lane_next_ = 0;
+                int32_t page_21_of_lane_next0_ = 0;
                 if (n > 2) {
                     const int32_t page_21_of_lane = (((128 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) < N) ? *(table + ((128 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) / 16)) : 0);
-                    page_21_of_lane_next_ = page_21_of_lane;
+                    page_21_of_lane_next0_ = page_21_of_lane;
                 }
                 // cycle 0, stage 0: load.page_21 (tests/kernels/ttgir/consulted.sm90.ttgir:44:18)
                 {
@@ -425,10 +425,10 @@ consulted_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t N) {
                     }
                     // cycle 32, stage 0: copy x_29_y_38 (tests/kernels/ttgir/consulted.sm90.ttgir:62:15)
                     {
-                        const int32_t page_21_of_lane = page_21_of_lane_next_;
+                        const int32_t page_21_of_lane = page_21_of_lane_next0_;
                         if (i + 1 < n) {
                             const int32_t page_21_of_lane = (((((i + 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) < N) ? *(table + ((((i + 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) / 16)) : 0);
-                            page_21_of_lane_next_ = page_21_of_lane;
+                            page_21_of_lane_next0_ = page_21_of_lane;
                         }
                         channel_x_29_y_38.producer_acquire(count_x_29_y_38 + i);
                         {

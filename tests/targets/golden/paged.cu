@@ -66,21 +66,21 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
             keep(kept_y_103_to);
             keep(kept_y_103_at1);
             if (n >= 6) {
-                int32_t number_58_of_lane_next_ = 0;
-                int32_t physical_69_of_lane_next_ = 0;
+                int32_t number_58_of_lane_next0_ = 0;
+                int32_t physical_69_of_lane_next0_ = 0;
                 {
                     const int32_t number_58_of_lane = *(chosen + (256 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
                     const int32_t physical_69_of_lane = (((number_58_of_lane >= 0) & ((max(number_58_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_58_of_lane, 0) / 64), 31)) : -1);
-                    number_58_of_lane_next_ = number_58_of_lane;
-                    physical_69_of_lane_next_ = physical_69_of_lane;
+                    number_58_of_lane_next0_ = number_58_of_lane;
+                    physical_69_of_lane_next0_ = physical_69_of_lane;
                 }
-                int32_t number_59_of_lane_next_ = 0;
-                int32_t physical_70_of_lane_next_ = 0;
+                int32_t number_59_of_lane_next1_ = 0;
+                int32_t physical_70_of_lane_next1_ = 0;
                 {
                     const int32_t number_59_of_lane = *(chosen + (192 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
                     const int32_t physical_70_of_lane = (((number_59_of_lane >= 0) & ((max(number_59_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_59_of_lane, 0) / 64), 31)) : -1);
-                    number_59_of_lane_next_ = number_59_of_lane;
-                    physical_70_of_lane_next_ = physical_70_of_lane;
+                    number_59_of_lane_next1_ = number_59_of_lane;
+                    physical_70_of_lane_next1_ = physical_70_of_lane;
                 }
                 // cycle 0, stage 0: load.number_58 (tests/kernels/ttgir/paged.sm90.ttgir:91:20)
                 {
@@ -389,13 +389,13 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     channel_divsi_13.consumer_release(count_divsi_13 + i - 4);
                     // cycle 40, stage 2: copy y_103 (tests/kernels/ttgir/paged.sm90.ttgir:151:16)
                     {
-                        const int32_t number_58_of_lane = number_58_of_lane_next_;
-                        const int32_t physical_69_of_lane = physical_69_of_lane_next_;
+                        const int32_t number_58_of_lane = number_58_of_lane_next0_;
+                        const int32_t physical_69_of_lane = physical_69_of_lane_next0_;
                         {
                             const int32_t number_58_of_lane = *(chosen + (((i - 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
                             const int32_t physical_69_of_lane = (((number_58_of_lane >= 0) & ((max(number_58_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_58_of_lane, 0) / 64), 31)) : -1);
-                            number_58_of_lane_next_ = number_58_of_lane;
-                            physical_69_of_lane_next_ = physical_69_of_lane;
+                            number_58_of_lane_next0_ = number_58_of_lane;
+                            physical_69_of_lane_next0_ = physical_69_of_lane;
                         }
                         channel_y_103.producer_acquire(count_y_103 + i - 2);
                         {
@@ -423,13 +423,13 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     }
                     // cycle 186, stage 3: copy z_110 (tests/kernels/ttgir/paged.sm90.ttgir:158:16)
                     {
-                        const int32_t number_59_of_lane = number_59_of_lane_next_;
-                        const int32_t physical_70_of_lane = physical_70_of_lane_next_;
+                        const int32_t number_59_of_lane = number_59_of_lane_next1_;
+                        const int32_t physical_70_of_lane = physical_70_of_lane_next1_;
                         {
                             const int32_t number_59_of_lane = *(chosen + (((i - 2) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
                             const int32_t physical_70_of_lane = (((number_59_of_lane >= 0) & ((max(number_59_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_59_of_lane, 0) / 64), 31)) : -1);
-                            number_59_of_lane_next_ = number_59_of_lane;
-                            physical_70_of_lane_next_ = physical_70_of_lane;
+                            number_59_of_lane_next1_ = number_59_of_lane;
+                            physical_70_of_lane_next1_ = physical_70_of_lane;
                         }
                         channel_z_110.producer_acquire(count_z_110 + i - 3);
                         {

@@ -62,11 +62,11 @@ sought_kernel(__half* a, __half* b, float* weights, int32_t* rows, float* c, int
             }
             keep(kept_w_54_to);
             if (n >= 3) {
-                int32_t row_38_of_lane_next_ = 0;
+                int32_t row_38_of_lane_next0_ = 0;
                 if (n > 3) {
                     const int32_t here_ = 192;
                     const int32_t row_38_of_lane = (((here_ + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) < N) ? *(rows + (here_ + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4)))) : 0);
-                    row_38_of_lane_next_ = row_38_of_lane;
+                    row_38_of_lane_next0_ = row_38_of_lane;
                 }
                 // cycle 0, stage 0: load.row_38 (tests/kernels/ttgir/sought.sm90.ttgir:79:17)
                 {
@@ -212,11 +212,11 @@ sought_kernel(__half* a, __half* b, float* weights, int32_t* rows, float* c, int
                     }
                     // cycle 0, stage 0: copy y_49 (tests/kernels/ttgir/sought.sm90.ttgir:90:15)
                     {
-                        const int32_t row_38_of_lane = row_38_of_lane_next_;
+                        const int32_t row_38_of_lane = row_38_of_lane_next0_;
                         if (i + 1 < n) {
                             const int32_t here_ = (i + 1) * 64;
                             const int32_t row_38_of_lane = (((here_ + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) < N) ? *(rows + (here_ + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4)))) : 0);
-                            row_38_of_lane_next_ = row_38_of_lane;
+                            row_38_of_lane_next0_ = row_38_of_lane;
                         }
                         channel_y_49.producer_acquire(count_y_49 + i);
                         {

@@ -49,15 +49,15 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
             }
             keep(kept_weights_65_to);
             if (n >= 4) {
-                int32_t page_44_of_lane_next_ = 0;
+                int32_t page_44_of_lane_next0_ = 0;
                 if (n > 4) {
                     const int32_t page_44_of_lane = (((256 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) < N) ? *(table + ((256 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) / 16)) : 0);
-                    page_44_of_lane_next_ = page_44_of_lane;
+                    page_44_of_lane_next0_ = page_44_of_lane;
                 }
-                int32_t page_45_of_thread_next_ = 0;
+                int32_t page_45_of_thread_next1_ = 0;
                 if (n > 4) {
                     const int32_t page_45_of_thread = thread.index < 16 ? (((256 + int32_t((thread.index * 4))) < N) ? *(table + ((256 + int32_t((thread.index * 4))) / 16)) : 0) : 0;
-                    page_45_of_thread_next_ = page_45_of_thread;
+                    page_45_of_thread_next1_ = page_45_of_thread;
                 }
                 // cycle 0, stage 0: load.page_44 (tests/kernels/ttgir/weighed.sm90.ttgir:71:18)
                 {
@@ -265,10 +265,10 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
                     }
                     // cycle 32, stage 0: copy y_62 (tests/kernels/ttgir/weighed.sm90.ttgir:90:15)
                     {
-                        const int32_t page_44_of_lane = page_44_of_lane_next_;
+                        const int32_t page_44_of_lane = page_44_of_lane_next0_;
                         if (i + 1 < n) {
                             const int32_t page_44_of_lane = (((((i + 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) < N) ? *(table + ((((i + 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) / 16)) : 0);
-                            page_44_of_lane_next_ = page_44_of_lane;
+                            page_44_of_lane_next0_ = page_44_of_lane;
                         }
                         channel_y_62.producer_acquire(count_y_62 + i);
                         {
@@ -297,10 +297,10 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
                     }
                     // cycle 168, stage 0: copy weights_65 (tests/kernels/ttgir/weighed.sm90.ttgir:93:21)
                     {
-                        const int32_t page_45_of_thread = page_45_of_thread_next_;
+                        const int32_t page_45_of_thread = page_45_of_thread_next1_;
                         if (i + 1 < n) {
                             const int32_t page_45_of_thread = thread.index < 16 ? (((((i + 1) * 64) + int32_t((thread.index * 4))) < N) ? *(table + ((((i + 1) * 64) + int32_t((thread.index * 4))) / 16)) : 0) : 0;
-                            page_45_of_thread_next_ = page_45_of_thread;
+                            page_45_of_thread_next1_ = page_45_of_thread;
                         }
                         channel_weights_65.producer_acquire(count_weights_65 + i);
                         {
