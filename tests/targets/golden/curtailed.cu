@@ -45,12 +45,10 @@ curtailed_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, __half* a, __
             keep(kept_y_41_to);
             keep(kept_y_41_at1);
             if (n >= 2) {
-                int32_t number_24_of_lane_next0_ = 0;
                 int64_t number_27_of_lane_next0_ = 0;
                 if (n > 2) {
                     const int32_t number_24_of_lane = (((128 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) < N) ? *(table + (128 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4)))) : 0);
                     const int64_t number_27_of_lane = (((int64_t)(number_24_of_lane) + number_4) % number_4);
-                    number_24_of_lane_next0_ = number_24_of_lane;
                     number_27_of_lane_next0_ = number_27_of_lane;
                 }
                 // cycle 0, stage 0: load.number_24 (tests/kernels/ttgir/curtailed.sm90.ttgir:49:20)
@@ -129,12 +127,10 @@ curtailed_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, __half* a, __
                     }
                     // cycle 32, stage 0: copy x_31_y_41 (tests/kernels/ttgir/curtailed.sm90.ttgir:66:15)
                     {
-                        const int32_t number_24_of_lane = number_24_of_lane_next0_;
                         const int64_t number_27_of_lane = number_27_of_lane_next0_;
                         if (i + 1 < n) {
                             const int32_t number_24_of_lane = (((((i + 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) < N) ? *(table + (((i + 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4)))) : 0);
                             const int64_t number_27_of_lane = (((int64_t)(number_24_of_lane) + number_4) % number_4);
-                            number_24_of_lane_next0_ = number_24_of_lane;
                             number_27_of_lane_next0_ = number_27_of_lane;
                         }
                         channel_x_31_y_41.producer_acquire(count_x_31_y_41 + i);
@@ -361,12 +357,10 @@ curtailed_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t size, i
             keep(kept_x_31_at0);
             keep(kept_x_31_at1);
             if (n >= 2) {
-                int32_t number_24_of_lane_next0_ = 0;
                 int64_t number_27_of_lane_next0_ = 0;
                 if (n > 2) {
                     const int32_t number_24_of_lane = (((128 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) < N) ? *(table + (128 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4)))) : 0);
                     const int64_t number_27_of_lane = (((int64_t)(number_24_of_lane) + number_4) % number_4);
-                    number_24_of_lane_next0_ = number_24_of_lane;
                     number_27_of_lane_next0_ = number_27_of_lane;
                 }
                 // cycle 0, stage 0: load.number_24 (tests/kernels/ttgir/curtailed.sm90.ttgir:49:20)
@@ -449,12 +443,10 @@ curtailed_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t size, i
                     }
                     // cycle 32, stage 0: copy x_31_y_41 (tests/kernels/ttgir/curtailed.sm90.ttgir:66:15)
                     {
-                        const int32_t number_24_of_lane = number_24_of_lane_next0_;
                         const int64_t number_27_of_lane = number_27_of_lane_next0_;
                         if (i + 1 < n) {
                             const int32_t number_24_of_lane = (((((i + 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))) < N) ? *(table + (((i + 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4)))) : 0);
                             const int64_t number_27_of_lane = (((int64_t)(number_24_of_lane) + number_4) % number_4);
-                            number_24_of_lane_next0_ = number_24_of_lane;
                             number_27_of_lane_next0_ = number_27_of_lane;
                         }
                         channel_x_31_y_41.producer_acquire(count_x_31_y_41 + i);

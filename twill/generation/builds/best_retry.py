@@ -79,7 +79,7 @@ def best_retry(
 
 def _without_spills(first: Compiled, in_order: Sequence[Compiled]) -> Iterator[Compiled]:
     """The kernels in their order. Where the first of them spills, those that spill `LITTLE` and do not in
-    fewer registers come before it, `first` too; then each is as it spills least."""
+    fewer registers come before it, `first` too."""
     if in_order and not in_order[0].said:
         yield from in_order
         return

@@ -411,7 +411,7 @@ def _in_fewer_blocks(made: Generated, making: _Making, slowest: float, most: int
 def _share_rows(made: Generated) -> bool:
     """Whether tiles have so few rows that more warps would divide columns: what is computed along a row then
     passes through shared memory, between barriers, which schedules do not count (`ACROSS_WARPS`)."""
-    tiles = [op.result.type for op in made.program.function.walk() if role(op) == "wgmma"]
+    tiles = [op.result.type for op in made.program.function.walk() if role(op) in ("wgmma", "dot")]
     return any(isinstance(tile, Tensor) and tile.shape[0] < ROWS * MORE_WARPS for tile in tiles)
 
 

@@ -112,8 +112,7 @@ def numbers_carried(emitter: Emitter, it: Pipelined) -> list[str]:
         first = Iteration("first", emitter.least - fill.at.iteration.offset)
         if not alone or not copied:
             continue
-        numbers, _ = _filled(emitter, fill, emitter.positions.of(fill.channel, fill.at.iteration))
-        if names := _names(numbers):
+        if names := _copied_with(*_filled(emitter, fill, emitter.positions.of(fill.channel, first))):
             ending = emitter.carried[fill.channel] = f"_next{len(emitter.carried)}_"
             lines += [*(f"{name}{ending} = 0;" for name in names), *_numbers_of(emitter, fill, first)]
     return lines
@@ -122,17 +121,23 @@ def numbers_carried(emitter: Emitter, it: Pipelined) -> list[str]:
 def _numbers_of(emitter: Emitter, fill: ProducerLoad, iteration: Iteration) -> list[str]:
     """Loads the numbers of the rows of an iteration, if there is one, for when it copies them."""
     later = replace(fill, at=replace(fill.at, iteration=iteration))
-    numbers, _ = _filled(emitter, later, emitter.positions.of(fill.channel, iteration))
-    own = (name.split()[-1] for name in _names(numbers))
+    numbers, lines = _filled(emitter, later, emitter.positions.of(fill.channel, iteration))
+    own = (name.split()[-1] for name in _copied_with(numbers, lines))
     lines = [*numbers, *(f"{name}{emitter.carried[fill.channel]} = {name};" for name in own)]
     conditions = emitter.exists(iteration)
     return [f"if ({' && '.join(conditions)}) {{" if conditions else "{", *indented(lines), "}"]
 
 
-def _carried(emitter: Emitter, it: ProducerLoad, numbers: Sequence[str]) -> list[str]:
+def _carried(emitter: Emitter, it: ProducerLoad, numbers: Sequence[str], lines: Sequence[str]) -> list[str]:
     """What the iteration before has loaded, in place of the loads of these numbers."""
     ending = emitter.carried[it.channel]
-    return [f"const {name} = {name.split()[-1]}{ending};" for name in _names(numbers)]
+    return [f"const {name} = {name.split()[-1]}{ending};" for name in _copied_with(numbers, lines)]
+
+
+def _copied_with(numbers: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """Types and names of what lanes load that copies have, beside what only other numbers follow from."""
+    text = "\n".join(lines)
+    return [name for name in _names(numbers) if search(rf"\b{name.split()[-1]}\b", text)]
 
 
 def _names(numbers: Sequence[str]) -> list[str]:
@@ -338,7 +343,10 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
     if it.channel in emitter.ahead:
         numbers = []
     elif it.channel in emitter.carried:
-        numbers = [*_carried(emitter, it, numbers), *_numbers_of(emitter, it, it.at.iteration.later(1))]
+        numbers = [
+            *_carried(emitter, it, numbers, lines),
+            *_numbers_of(emitter, it, it.at.iteration.later(1)),
+        ]
     full = f"{channel_name(it.channel)}.full({n})"
     if all(load.along is None for load in it.loads):
         lines = [acquire, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
