@@ -890,8 +890,8 @@ MUTANTS = (
     Mutant(
         "numbers-of-this-iteration",
         f"{CUDA}/loads/producers.py",
-        "numbers += _numbers_of(emitter, it, it.at.iteration.later(1))",
-        "numbers += _numbers_of(emitter, it, it.at.iteration)",
+        "*_numbers_of(emitter, it, it.at.iteration.later(1)),",
+        "*_numbers_of(emitter, it, it.at.iteration),",
         "an iteration copies the rows of the one before",
         ("consulted",),
     ),
