@@ -1,4 +1,5 @@
-"""Stores by 16 bytes: threads exchange elements of 32 bits, or of a byte, so that each has neighbours of a row."""
+"""Stores by 16 bytes: threads exchange elements of 32 bits, of a byte, or of two rows, so that each has neighbours of
+a row."""
 
 import shutil
 from pathlib import Path
@@ -16,6 +17,7 @@ from twill.targets import target
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 
 OF_BYTES = "pointers_into_bytes"
+OF_COLUMNS = "pointers_16"
 ROWS, COLUMNS = 8, 16
 """Of a warp, in two groups of eight columns."""
 SOURCE = """#include "twill.cuh"
@@ -53,6 +55,15 @@ def test_bytes_that_mmas_leave_are_stored_so() -> None:
     assert "transpose_bytes(" in text
     assert "store_pair" not in text
     assert check(program(OF_BYTES), loops(OF_BYTES)[1], text, lambda what: None).values > 1000
+
+
+def test_sixteen_columns_of_two_rows_are_stored_so() -> None:
+    """Of four threads, two store those of the first row and two those of the second."""
+    text = target("sm90").source(program(OF_COLUMNS))
+    stored = next(line for line in text.splitlines() if "store_words(" in line)
+    assert "(thread.lane % 4 < 2 ? ((c + " in stored
+    assert "store_pair" not in text
+    assert check(program(OF_COLUMNS), loops(OF_COLUMNS)[1], text, lambda what: None).values > 1000
 
 
 def _same_but_a_row(kernel: str, given: np.ndarray) -> None:

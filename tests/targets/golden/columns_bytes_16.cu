@@ -139,9 +139,17 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
         }
         // store (tests/kernels/ttgir/columns_bytes_16.sm90.ttgir:92:5)
         {
+            uint32_t words_[1][4];
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                if ((((m_2 + int32_t(thread.row % 16 + 8 * (0 / 2 % 2))) < M) & ((n_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) < N))) store_pair<__half>(((c + ((m_2 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (n_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_19[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_19[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
+            for (int g_ = 0; g_ < 1; ++g_) {
+                words_[g_][0] = convert_layout_19[g_][0];
+                words_[g_][1] = convert_layout_19[g_][2];
+                words_[g_][2] = convert_layout_19[g_][1];
+                words_[g_][3] = convert_layout_19[g_][3];
+                transpose_quad(words_[g_]);
+            }
+            #pragma unroll
+            for (int g_ = 0; g_ < 1; ++g_) store_words((thread.lane % 4 < 2 ? ((c + ((m_2 + int32_t(thread.row % 16 + 8 * (0))) * N)) + (n_6 + int32_t(g_ % 1 * 16 + thread.lane % 2 * 8 + thread.row / 16 * 16))) : ((c + ((m_2 + int32_t(thread.row % 16 + 8 * (1))) * N)) + (n_6 + int32_t(g_ % 1 * 16 + thread.lane % 2 * 8 + thread.row / 16 * 16)))), words_[g_], (thread.lane % 4 < 2 ? (((m_2 + int32_t(thread.row % 16 + 8 * (0))) < M) & ((n_6 + int32_t(g_ % 1 * 16 + thread.lane % 2 * 8 + thread.row / 16 * 16)) < N)) : (((m_2 + int32_t(thread.row % 16 + 8 * (1))) < M) & ((n_6 + int32_t(g_ % 1 * 16 + thread.lane % 2 * 8 + thread.row / 16 * 16)) < N))));
         }
     }
     if (warp_index() - 4 < 4) {
@@ -459,9 +467,17 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
         }
         // store (tests/kernels/ttgir/columns_bytes_16.sm90.ttgir:92:5)
         {
+            uint32_t words_[1][4];
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                if ((((m_2 + int32_t(thread.row % 16 + 8 * (0 / 2 % 2))) < M) & ((n_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) < N))) store_pair<__half>(((c + ((m_2 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (n_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_19[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_19[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
+            for (int g_ = 0; g_ < 1; ++g_) {
+                words_[g_][0] = convert_layout_19[g_][0];
+                words_[g_][1] = convert_layout_19[g_][2];
+                words_[g_][2] = convert_layout_19[g_][1];
+                words_[g_][3] = convert_layout_19[g_][3];
+                transpose_quad(words_[g_]);
+            }
+            #pragma unroll
+            for (int g_ = 0; g_ < 1; ++g_) store_words((thread.lane % 4 < 2 ? ((c + ((m_2 + int32_t(thread.row % 16 + 8 * (0))) * N)) + (n_6 + int32_t(g_ % 1 * 16 + thread.lane % 2 * 8 + thread.row / 16 * 16))) : ((c + ((m_2 + int32_t(thread.row % 16 + 8 * (1))) * N)) + (n_6 + int32_t(g_ % 1 * 16 + thread.lane % 2 * 8 + thread.row / 16 * 16)))), words_[g_], (thread.lane % 4 < 2 ? (((m_2 + int32_t(thread.row % 16 + 8 * (0))) < M) & ((n_6 + int32_t(g_ % 1 * 16 + thread.lane % 2 * 8 + thread.row / 16 * 16)) < N)) : (((m_2 + int32_t(thread.row % 16 + 8 * (1))) < M) & ((n_6 + int32_t(g_ % 1 * 16 + thread.lane % 2 * 8 + thread.row / 16 * 16)) < N))));
         }
     }
 }

@@ -269,9 +269,17 @@ packed_halves_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, __half* a
         }
         // store (tests/kernels/ttgir/packed_halves.sm90.ttgir:113:5)
         {
+            uint32_t words_[1][4];
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                if (((muli_1 + int32_t(thread.row % 16 + 8 * (0 / 2 % 2))) < M)) store_pair<__half>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_29[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_29[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
+            for (int g_ = 0; g_ < 1; ++g_) {
+                words_[g_][0] = convert_layout_29[g_][0];
+                words_[g_][1] = convert_layout_29[g_][2];
+                words_[g_][2] = convert_layout_29[g_][1];
+                words_[g_][3] = convert_layout_29[g_][3];
+                transpose_quad(words_[g_]);
+            }
+            #pragma unroll
+            for (int g_ = 0; g_ < 1; ++g_) store_words((thread.lane % 4 < 2 ? ((c + ((muli_1 + int32_t(thread.row % 16 + 8 * (0))) * N)) + (muli_6 + int32_t(g_ % 1 * 16 + thread.lane % 2 * 8 + thread.row / 16 * 16))) : ((c + ((muli_1 + int32_t(thread.row % 16 + 8 * (1))) * N)) + (muli_6 + int32_t(g_ % 1 * 16 + thread.lane % 2 * 8 + thread.row / 16 * 16)))), words_[g_], (thread.lane % 4 < 2 ? ((muli_1 + int32_t(thread.row % 16 + 8 * (0))) < M) : ((muli_1 + int32_t(thread.row % 16 + 8 * (1))) < M)));
         }
     }
 }
@@ -549,9 +557,17 @@ packed_halves_kernel(__half* a, int8_t* b, __half* scales, __half* c, int32_t M,
         }
         // store (tests/kernels/ttgir/packed_halves.sm90.ttgir:113:5)
         {
+            uint32_t words_[1][4];
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                if (((muli_1 + int32_t(thread.row % 16 + 8 * (0 / 2 % 2))) < M)) store_pair<__half>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_29[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_29[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
+            for (int g_ = 0; g_ < 1; ++g_) {
+                words_[g_][0] = convert_layout_29[g_][0];
+                words_[g_][1] = convert_layout_29[g_][2];
+                words_[g_][2] = convert_layout_29[g_][1];
+                words_[g_][3] = convert_layout_29[g_][3];
+                transpose_quad(words_[g_]);
+            }
+            #pragma unroll
+            for (int g_ = 0; g_ < 1; ++g_) store_words((thread.lane % 4 < 2 ? ((c + ((muli_1 + int32_t(thread.row % 16 + 8 * (0))) * N)) + (muli_6 + int32_t(g_ % 1 * 16 + thread.lane % 2 * 8 + thread.row / 16 * 16))) : ((c + ((muli_1 + int32_t(thread.row % 16 + 8 * (1))) * N)) + (muli_6 + int32_t(g_ % 1 * 16 + thread.lane % 2 * 8 + thread.row / 16 * 16)))), words_[g_], (thread.lane % 4 < 2 ? ((muli_1 + int32_t(thread.row % 16 + 8 * (0))) < M) : ((muli_1 + int32_t(thread.row % 16 + 8 * (1))) < M)));
         }
     }
 }

@@ -184,6 +184,27 @@ def test_tiles_that_each_iteration_stores_are_no_small_part(each: bool) -> None:
     assert isinstance(exact["#rows"], Linear) == each
 
 
+FED = """%old = tt.load %at : tensor<64x128x!tt.ptr<f16>, #rows>
+      %twice = arith.addf %old, %old : tensor<64x128xf16, #rows>
+      """
+TO_AN_OPERAND = """%c = ttg.convert_layout %twice : tensor<64x128xf16, #rows> -> tensor<64x128xf16, #b>
+      """
+TO_AN_ACCUMULATOR = """%c = ttg.convert_layout %old : tensor<64x128xf16, #rows> -> tensor<64x128xf16, #mma>
+      """
+
+
+@pytest.mark.parametrize(
+    ("used", "rows"), [(TO_AN_OPERAND, True), (TO_AN_OPERAND + TO_AN_ACCUMULATOR.replace("%c", "%d"), False)]
+)
+def test_tiles_that_pass_through_registers_keep_the_layout_of_what_is_stored(used: str, rows: bool) -> None:
+    """What is loaded beside, and goes to shared memory after it was computed with; not what goes to other
+    threads, as elements of an accumulator."""
+    inside = FED + used + STORING.replace("%sums", "%more")
+    text = LOOPED.replace("EACH", inside).replace("BEHIND", "")
+    exact = literal_layouts(read(text, "looped.ttgir")).encodings
+    assert isinstance(exact["#rows"], Linear) == rows
+
+
 SCATTERED = """
 #rows = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [2, 2], order = [1, 0]}>
 #mma = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 4], instrShape = [16, 8]}>

@@ -127,7 +127,8 @@ def _stored_in_rows(ops: Sequence[Op], buffered: Set[int]) -> frozenset[Encoding
     with MMAs in a loop what such a loop stores in each iteration alone: other stores are a small part. (On an
     H200, SGLang's LoRA expansion, in rows of 128 columns: 0.076 to 0.064 ms; vLLM's fused MoE in fp8, behind
     its loop, 0.455 to 0.490; fla's chunk_fwd_kernel_h of two warps, whose loop stores the states, 0.106 to
-    0.091.)"""
+    0.091.) Tiles that are loaded in such a layout only pass through registers on their way to shared memory:
+    for accumulators their elements would have to change threads."""
     makers, found = makers_of(ops), set[Encoding | None]()
     multiplying = [own for op in ops if _repeats(makers, op) and any(map(_is_mma, own := [*op.inner()]))]
     stores = ops if not multiplying else [op for own in multiplying for op in _of_iterations(own)]
@@ -138,7 +139,22 @@ def _stored_in_rows(ops: Sequence[Op], buffered: Set[int]) -> frozenset[Encoding
         if isinstance(source, Tensor) and isinstance(result, Tensor) and _beside(source) and _lines(result):
             found.add(result.encoding)
     held = (value for op in ops for value in op.results if _loaded_tile(op))
-    return frozenset(found) - {_root(value) for value in held if not multiplying or value.id not in buffered}
+    passing = _passing(ops, buffered) if multiplying else frozenset[int]()
+    return frozenset(found) - {_root(value) for value in held if value.id not in passing}
+
+
+def _passing(ops: Sequence[Op], buffered: Set[int]) -> Set[int]:
+    """The values, by id, that are only copied to shared memory, as they are or after computations element by
+    element."""
+    users, passing = users_of(ops), set(buffered)
+    for op in reversed(ops):
+        passing |= {
+            value.id
+            for value in op.results
+            if value.id in users
+            and all(is_elementwise(user) and user.result.id in passing for user in users[value.id])
+        }
+    return passing
 
 
 def _is_mma(op: Op) -> bool:

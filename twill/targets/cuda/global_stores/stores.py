@@ -4,7 +4,8 @@ Takes a load, a store or an atomic addition (nobody reads what it finds) whose v
 MMA leaves it; gives C, or nothing where its elements are to be moved one by one. A thread holds pairs of
 neighbouring elements. Four neighbouring threads, which hold the columns of one line between them, exchange
 words of 16-bit or 8-bit elements, so that each moves 16 bytes; of 32-bit elements two of them do, and fill 64
-bytes of a row in the place of 32: L2 takes as long for a part of a line as for all of it. Where addresses are
+bytes of a row in the place of 32: L2 takes as long for a part of a line as for all of it. So do those that
+store only 16 columns of 16 bits, for two rows: pairs would fill half a sector at a time. Where addresses are
 consecutive but not known to be aligned (a base or stride that the kernel loads), each such store is as wide
 as its address allows.
 """
@@ -62,6 +63,8 @@ def vector_store(scope: Scope, op: Op) -> list[str] | None:
             return _sixteen_bytes(scope, op, source, form, _words(op))
         if size == 4 and together == 16 and form.band % 8 == 0:
             return _quads(scope, op, source, form)
+        if source.pack is not None and size == 2 and together == 16 and form.band % 8 == 0 and not adds(op):
+            return _sixteen_columns(scope, op, source, form)
         if together >= max(4, 2 * size):
             return _pairs(scope, op, source, form)
         if exchanged and run and run % 16 == 0 and not adds(op):
@@ -244,20 +247,47 @@ def _moved_quad(form: Fragment) -> _Moved:
 def _in_step(form: Fragment, groups: int, column: str) -> _Moved:
     """The element in this column that a thread moves in step `g_`: of the row of its first registers, then of
     that eight further down, for each of `groups` of columns, band after band."""
+    return _in_row(form, column, f"(g_ / {2 * groups} * 2 + g_ % 2)" if form.bands > 1 else "(g_ % 2)")
+
+
+def _in_row(form: Fragment, column: str, row: str) -> _Moved:
+    """The element in this column, of those that its warp holds, of the row of this register."""
     part = f" + thread.row / {16 * form.down} * {form.shape[1] // form.across}" if form.across > 1 else ""
-    own = f"(g_ / {2 * groups} * 2 + g_ % 2)" if form.bands > 1 else "(g_ % 2)"
-    return _Moved(form, "g_", ("", column + part), own)
+    return _Moved(form, "g_", ("", column + part), row)
 
 
 def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment, store: str) -> list[str]:
-    """The exchanges of a few stores overlap: a branch around each store would end them one by one. Those of a
-    large tile have branches, else the addresses of all its stores would be computed before the first."""
+    """Four neighbouring threads exchange the words of each row."""
     kind = op.operands[1].type
     assert isinstance(kind, Tensor)
     of_bytes = bits(kind.dtype) == 8
     pointer, condition = _moved_where(scope, op, form, _moved_bytes(form) if of_bytes else _moved(form))
     groups, exchange = form.registers // (16 if of_bytes else 8), _EXCHANGE[of_bytes]
     words = [_pairs_of_bytes(source, i) if of_bytes else _pair(source, i) for i in range(_WORDS)]
+    return _exchanged(groups, words, exchange, (store, pointer, condition))
+
+
+def _sixteen_columns(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
+    """Four neighbouring threads exchange the words of two rows, 8 apart: two of them then have 16 columns of
+    the first, the others of the second. Where a row is, a thread knows of both."""
+    groups = form.band // 8
+    column = f"g_ % {groups} * 16 + thread.lane % 2 * 8"
+    band = f"g_ / {groups} * 2 + " if form.bands > 1 else ""
+    (pointer, condition), (lower, below) = (
+        _moved_where(scope, op, form, _in_row(form, column, f"({band}{row})")) for row in range(2)
+    )
+    first = "thread.lane % 4 < 2"
+    pointer = f"({first} ? {pointer} : {lower})"
+    condition = condition if condition == below else f"({first} ? {condition} : {below})"
+    words = [f"{source.name}[g_][{word}]" for word in (0, 2, 1, 3)]
+    return _exchanged(form.registers // 8, words, _EXCHANGE[False], ("store_words", pointer, condition))
+
+
+def _exchanged(groups: int, words: Sequence[str], exchange: str, stored: tuple[str, str, str]) -> list[str]:
+    """Exchanges of words in steps `g_` and what `stored` names: a function, the pointer and the condition.
+    The exchanges of a few stores overlap: a branch around each store would end them one by one. Those of a
+    large tile have branches, else the addresses of all its stores would be computed before the first."""
+    store, pointer, condition = stored
     each = f"for (int g_ = 0; g_ < {groups}; ++g_)"
     if groups > _TOGETHER:
         return [
