@@ -7,6 +7,7 @@ import pytest
 from tests.kernels.programs import loops
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.dataflow import read, variables
+from twill.warp.thread_block import only_moves
 
 
 def test_what_is_computed_from_results_of_loops_shares_their_group() -> None:
@@ -50,3 +51,19 @@ def test_a_tie_to_an_earlier_loop_counts_before_one_that_begins_here() -> None:
     code = read(module, first.loop.function)
     found = aligned(code, [first, other], tied)
     assert [one.solution.group for one in found] == [first.solution.group, second.solution.group]
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_a_loop_that_only_computes_shares_the_group_that_computes(wide: bool) -> None:
+    """Its only group has the number of the group that loads in the next loop, which none of them is tied to;
+    it is that one only where it has no more warps."""
+    module, (first, second) = loops("fa_fwd_causal")
+    one = replace(second.solution.groups[0], id=0, warps=4 if wide else 1)
+    alone = replace(
+        first, solution=replace(first.solution, group=(0,) * len(first.solution.group), groups=(one,))
+    )
+    code = read(module, first.loop.function)
+    _, found = aligned(code, [alone, second], Ties({}))
+    moving = {group.id for group in found.solution.groups if only_moves(group)}
+    assert {group.id for group in second.solution.groups if only_moves(group)} == {0}
+    assert (0 in moving) != wide

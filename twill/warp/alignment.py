@@ -14,10 +14,12 @@ from typing import TypeAlias
 from twill.diagnostics import TwillError
 from twill.ir.graph import Graph
 from twill.ir.loop import Carried, Loop, Op, Token, Value
+from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp.dataflow import EFFECTS, Code, captured
 from twill.warp.non_loop_code import closed
 from twill.warp.tasks import Scheduled, located
+from twill.warp.thread_block import granted, only_moves
 
 Node: TypeAlias = tuple[str, str]
 """An operation of a loop: the loop's path and the node's id."""
@@ -126,7 +128,10 @@ def _writes(op: Op) -> bool:
 
 
 def aligned(code: Code, loops: Sequence[Scheduled], tied: Ties) -> tuple[Scheduled, ...]:
-    """The loops with their groups numbered alike: operations that are tied share a group.
+    """The loops with their groups numbered alike: operations that are tied share a group, and, where there is
+    a choice, one that only loads is one that only loads in the loops before, too. (fla's
+    chunk_oja_bwd_kernel_dqk begins with an MMA outside of loops: in the group that loads it took that
+    group's time and the registers of a second thread block.)
 
     Raises CarriedSplitError where no numbering does that.
     """
@@ -141,13 +146,27 @@ def aligned(code: Code, loops: Sequence[Scheduled], tied: Ties) -> tuple[Schedul
                 raise _split(code, one, name)
         if len(set(mapping.values())) < len(mapping):
             raise _split(code, one, known[0])
-        rest = sorted(group.id for group in one.solution.groups if group.id not in mapping)
         free = [group.id for group in loops[0].solution.groups]
+        mapping |= _of_a_kind(one, granted(found), mapping)
+        rest = sorted(group.id for group in one.solution.groups if group.id not in mapping)
         others = (group for group in chain(free, count(100)) if group not in mapping.values())
         mapping |= dict(zip(rest, others, strict=False))
         found.append(_renumbered(one, mapping))
         homes |= {name: mapping[group] for name, group in kept.items()}
     return tuple(found)
+
+
+def _of_a_kind(one: Scheduled, before: Sequence[Granted], mapping: Mapping[int, int]) -> dict[int, int]:
+    """The groups of a loop that are not in the mapping yet with those of the loops before it that only load
+    as they do, or compute."""
+    taken, found = set(mapping.values()), dict[int, int]()
+    for group in sorted(one.solution.groups, key=lambda group: group.id):
+        alike = (other.id for other in before if only_moves(other) == only_moves(group))
+        home = next((other for other in alike if other not in taken), None)
+        if group.id not in mapping and home is not None:
+            found[group.id] = home
+            taken.add(home)
+    return found
 
 
 def _renumbered(one: Scheduled, mapping: Mapping[int, int]) -> Scheduled:
