@@ -231,17 +231,20 @@ def test_layouts_are_changed_in_dead_slots() -> None:
         assert {buffer.overlays for buffer in program(kernel).buffers if "scratch" in buffer.id} == {None}
 
 
-def test_slots_that_layouts_are_changed_in_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a channel that is filled once, and whose second slot only lets loads run ahead."""
+@pytest.mark.parametrize("kernel", ["turned_32", "widened"])
+def test_slots_that_hold_something_behind_a_loop_stay(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of layout, or a tile that is stored. Of a channel that is filled once, and whose second slot
+    only lets loads run ahead."""
 
     def ahead(demand: Demand) -> SharedMemoryPlan:
         plans = (replace(plan, depth=2, spare=1, fills=1) for plan in demand.plans)
         return layout(replace(demand, plans=tuple(plans)))
 
     monkeypatch.setattr("twill.warp.block_memory.layout", ahead)
-    made = changed("turned_32", Options())
-    (buffer,), (channel,) = made.buffers, made.channels
-    assert buffer.overlays == channel.id
+    made = changed(kernel, Options())
+    (buffer,) = (one for one in made.buffers if one.overlays)
+    (channel,) = (one for one in made.channels if one.id == buffer.overlays)
+    assert channel.depth == 2
     assert channel.offset <= buffer.offset
     assert buffer.offset + buffer.bytes == channel.offset + channel.depth * channel.stride
 

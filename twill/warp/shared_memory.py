@@ -14,6 +14,7 @@ What the threads of a group exchange has a scratch buffer. Where they only chang
 loops, it lies in dead slots as well: of a channel that this group alone reads.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -119,8 +120,8 @@ def layout(demand: Demand) -> SharedMemoryPlan:
         group: _beside(demand, group, dead[group].behind) if group in dead else size
         for group, size in demand.scratch.items()
     }
-    held = {one.channel: one.slots for one in dead.values()}
-    plans = tuple(_holding(plan, held.get(plan.id, 0)) for plan in demand.plans)
+    held = _held_slots(requests, dead)
+    plans = tuple(_holding(plan, held.get(plan.slot_owner, 0)) for plan in demand.plans)
     demand = replace(demand, plans=plans, scratch={group: size for group, size in scratch.items() if size})
     own = [request for request in requests if request.plan is None]
     looped = any(request.looped for request in own)
@@ -142,6 +143,17 @@ def layout(demand: Demand) -> SharedMemoryPlan:
     split = {request: _split(request, parts) for request in own}
     made = _laid_out(deep, lying, sizes, split, requests, demand.limit)
     return _with_handed(_with_scratch(made, dead), demand.handed)
+
+
+def _held_slots(requests: Sequence[_StagingRequest], dead: Mapping[int, "_DeadScratch"]) -> Mapping[str, int]:
+    """By channel: the slots in which stores stage, in as many parts as they can, and scratch lies."""
+    held = Counter[str]()
+    for request in requests:
+        if plan := request.plan:
+            held |= Counter(
+                {plan.slot_owner: -(-request.bytes // (_split(request, PARTS[-1]) * plan.stride))}
+            )
+    return held | Counter({one.channel: one.slots for one in dead.values()})
 
 
 def _holding(plan: ChannelPlan, slots: int) -> ChannelPlan:
@@ -309,7 +321,7 @@ def _request(demand: Demand, lying: Footprint, op: Op) -> _StagingRequest:
     for plan in plans if looped else ():
         if plan.holds_one_of(read_by_maker(demand.code, op)) and _after_its_mma(demand, plan, group):
             request = replace(plain, plan=plan, reason="read by the MMA whose result is stored, and no other")
-            if plan.stride * plan.depth * _split(request, PARTS[-1]) >= request.bytes:
+            if _room(demand, plan) * _split(request, PARTS[-1]) >= request.bytes:
                 return request
     for plan in () if looped else plans:
         if (
@@ -319,9 +331,14 @@ def _request(demand: Demand, lying: Footprint, op: Op) -> _StagingRequest:
             and (home(demand.code)[op.index] is None or _released_by(demand, plan, group))
         ):
             request = replace(plain, plan=plan, reason=reason)
-            if plan.stride * plan.depth * _split(request, PARTS[-1]) >= request.bytes:
+            if _room(demand, plan) * _split(request, PARTS[-1]) >= request.bytes:
                 return request
     return plain
+
+
+def _room(demand: Demand, plan: ChannelPlan) -> int:
+    """Bytes of the slots that a channel's schedule needs, or that are given."""
+    return plan.stride * demand.depths.get(plan.slot_owner, plan.depth)
 
 
 def read_by_maker(code: Code, op: Op) -> tuple[Value, ...]:
