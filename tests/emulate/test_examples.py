@@ -22,6 +22,8 @@ GIVEN = {
     "wrapped_integer": {"M": 112, "N": 48, "K": 208, "a_stride": 224, "b_stride": 64},
     "packed_rows": {"M": 16, "N": 128, "K": 192},
     "packed_halves": {"M": 16, "N": 128, "K": 256},
+    "nibbled": {"M": 64, "N": 64, "K": 192},
+    "nibbled_e4m3": {"M": 64, "N": 64, "K": 192},
     "packed_columns": {"M": 16, "N": 128, "K": 192},
     "searched": {"groups": 5},
     "grouped": {"groups": 3, "N": 192, "K": 200},

@@ -985,6 +985,25 @@ def packed_halves(
 
 
 @triton.jit
+def nibbled(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, WIDE: tl.constexpr
+):  # fmt: skip
+    """c = a @ b in 8 bits, with two numbers of four bits of a row of a in each byte, joined in registers."""
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
+    k, half = tl.arange(0, BLOCK_K), tl.arange(0, BLOCK_K // 2)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], WIDE)
+    for i in range(0, K, BLOCK_K):
+        both = tl.load(a + m[:, None] * (K // 2) + (i // 2 + half)[None, :])
+        y = tl.load(b + (i + k)[:, None] * N + n[None, :])
+        x = tl.join((both & 15).to(WIDE), (both >> 4).to(WIDE)).reshape(BLOCK_M, BLOCK_K).to(y.dtype)
+        acc = tl.dot(x, y, acc, out_dtype=WIDE)
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
 def _later(scale, shift, other_scale, other_shift):
     """Two maps x * scale + shift, one after the other."""
     return scale * other_scale, shift * other_scale + other_shift
@@ -3558,6 +3577,17 @@ TWILL = {
         "BLOCK_K": 64,
         "num_warps": 4,
     },
+    "nibbled": {
+        "a": "*i8:16",
+        "b": "*i8:16",
+        "c": "*i32:16",
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "WIDE": tl.int32,
+        "num_warps": 4,
+    },
     "packed_rows": {
         "a": "*fp16:16",
         "b": "*i32:16",
@@ -4252,6 +4282,8 @@ VARIANTS = {
     "quarters": ("quarters", {}),
     "quarters_and_whole": ("quarters_and_whole", {}),
     "packed_halves": ("packed_halves", {}),
+    "nibbled": ("nibbled", {}),
+    "nibbled_e4m3": ("nibbled", {"b": "*fp8e4nv:16", "c": "*fp32:16", "WIDE": tl.float32}),
     "packed_rows": ("packed_rows", {}),
     "packed_columns": ("packed_columns", {}),
     "listed": ("listed", {}),

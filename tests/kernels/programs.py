@@ -88,7 +88,7 @@ FORMS = (
         "gauged",
     ),
     *("sieved", "overturned", "paged", "peeked_columns", "astride", "bytewise", "apportioned", "marching", "allotted", "edged", "promoted", "pacing", "circling", "distilled", "wandering", "tolled", "streams", "leftover", "revolving", "amended", "amending"),
-    *("reread", "echoed", "upheld", "listed", "quarters", "quarters_and_whole", "matmul_mxfp4_wide", "packed_rows", "packed_halves", "packed_columns", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly", "mounting", "parting", "forking", "both_ways", "interrupted", "exactly_deep", "signalled"),
+    *("reread", "echoed", "upheld", "listed", "quarters", "quarters_and_whole", "matmul_mxfp4_wide", "packed_rows", "packed_halves", "nibbled", "nibbled_e4m3", "packed_columns", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly", "mounting", "parting", "forking", "both_ways", "interrupted", "exactly_deep", "signalled"),
     *("settled", "accrued", "lengths_of_rows", "unaligned", "retyped"),
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "pointers_into_bytes", "pointers_few_tiles", "queries_16", "matmul_32"),
     "queries_across",

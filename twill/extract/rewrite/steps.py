@@ -50,6 +50,7 @@ from twill.extract.rewrite.mma.shared_scales import shared_scales
 from twill.extract.rewrite.mma.staged_fragments import staged_fragments
 from twill.extract.rewrite.mma.staged_tiles import staged_tiles
 from twill.extract.rewrite.mma.tensor_copies import without_tensor_copies
+from twill.extract.rewrite.mma.unpacked_operands import unpacked_operands
 from twill.extract.rewrite.mma.view_accumulators import apart
 from twill.extract.rewrite.remainders import remainders_once
 from twill.extract.rewrite.warps.fewer_warps import lessened, needed_warps
@@ -92,6 +93,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         native_widths,
         carried_as_computed,
         staged_operands,
+        unpacked_operands,
         partial(widened, warps=warps or WARPS),
         with_own_rows,
         fresh,

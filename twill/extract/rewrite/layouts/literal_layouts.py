@@ -374,14 +374,14 @@ def _needed(op: Op, buffered: Set[int]) -> Iterable[Encoding | None]:
     tiles = [value.type for value in (*op.operands, *op.results) if isinstance(value.type, Tensor)]
     if role(op) == "dot":
         yield root(op.result.type.encoding) if isinstance(op.result.type, Tensor) else None
-    if any(map(_deep, tiles)) or (role(op) in _RELYING and not _needless(op, buffered)):
+    if any(map(deep, tiles)) or (role(op) in _RELYING and not _needless(op, buffered)):
         yield from (tile.encoding for tile in tiles)
     yield from (tile.encoding for tile in tiles if _small(tile))
     if role(op) == "broadcast" and len(tiles) == 2 and _among_columns(*tiles):
         yield tiles[1].encoding
 
 
-def _deep(tile: Tensor) -> bool:
+def deep(tile: Tensor) -> bool:
     """Whether it has more dimensions than rows and columns; ones of one element count behind others."""
     begin = next((d for d, size in enumerate(tile.shape) if size > 1), len(tile.shape))
     return len(tile.shape) - begin > 2

@@ -16,7 +16,7 @@ def type_text(module: Module, type: Type) -> str | None:
             inner = type_text(module, pointee)
             return None if inner is None else f"!tt.ptr<{inner}>"
         case Tensor(shape, dtype, encoding):
-            element, layout = type_text(module, dtype), _layout(module, encoding)
+            element, layout = type_text(module, dtype), layout_text(module, encoding)
             if element is None or layout is None:
                 return None
             return f"tensor<{''.join(f'{size}x' for size in shape)}{element}, {layout}>"
@@ -33,16 +33,17 @@ def zero_text(module: Module, type: Type) -> str | None:
     return f"{f'dense<{value}>' if isinstance(type, Tensor) else value} : {kind}"
 
 
-def _layout(module: Module, encoding: Encoding | None) -> str | None:
+def layout_text(module: Module, encoding: Encoding | None) -> str | None:
+    """A layout with an alias, a slice of one, or an operand of its MMAs."""
     alias = next((name for name, named in module.encodings.items() if named == encoding), None)
     if alias is not None:
         return alias
     match encoding:
         case Slice(dim, parent):
-            inner = _layout(module, parent)
+            inner = layout_text(module, parent)
             return inner and f"#ttg.slice<{{dim = {dim}, parent = {inner}}}>"
         case DotOperand(index, parent, k_width):
-            inner, width = _layout(module, parent), f", kWidth = {k_width}" if k_width else ""
+            inner, width = layout_text(module, parent), f", kWidth = {k_width}" if k_width else ""
             return inner and f"#ttg.dot_op<{{opIdx = {index}, parent = {inner}{width}}}>"
         case _:
             return None
