@@ -1822,4 +1822,22 @@ MUTANTS = (
         kernels=(),
         tests=("tests/targets/test_kept_operands.py",),
     ),
+    Mutant(
+        "staging-unheld",
+        f"{WARP}/shared_memory.py",
+        "held |= Counter({plan.slot_owner: -(-part // plan.stride)})",
+        "held |= Counter({plan.slot_owner: 1})",
+        "slots that a stored tile is staged in are given up where memory lacks",
+        kernels=(),
+        tests=("tests/warp/test_lower.py",),
+    ),
+    Mutant(
+        "unpacked-as-accumulator",
+        "twill/extract/rewrite/mma/unpacked_operands.py",
+        "if _relies(op) for",
+        "if False for",
+        "threads join halves of bytes in registers of an accumulator",
+        kernels=(),
+        tests=("tests/extract/rewrite/mma/test_unpacked_operands.py",),
+    ),
 )

@@ -150,9 +150,8 @@ def _held_slots(requests: Sequence[_StagingRequest], dead: Mapping[int, "_DeadSc
     held = Counter[str]()
     for request in requests:
         if plan := request.plan:
-            held |= Counter(
-                {plan.slot_owner: -(-request.bytes // (_split(request, PARTS[-1]) * plan.stride))}
-            )
+            part = -(-request.bytes // _split(request, PARTS[-1]))
+            held |= Counter({plan.slot_owner: -(-part // plan.stride)})
     return held | Counter({one.channel: one.slots for one in dead.values()})
 
 
