@@ -19,6 +19,8 @@ from twill.ops.table import role
 
 WGMMA = 3
 """The version of the layouts of its accumulators."""
+PAIR = 2
+"""Neighbours of a row in a thread, of an accumulator (PTX ISA, register fragments of wgmma)."""
 
 
 def unpacked_operands(module: Module) -> Module:
@@ -62,10 +64,11 @@ def _relies(op: Op) -> bool:
 
 
 def _fragment(encoding: Encoding | None) -> bool:
-    """The first operand of a wgmma in registers."""
+    """The first operand of a wgmma in registers, where a thread has more neighbours than of an accumulator;
+    where it has single elements, it holds them as they are laid out anyway (`literal`)."""
     match encoding:
-        case DotOperand(0, NvidiaMma((version, *_)), int()):
-            return version == WGMMA
+        case DotOperand(0, NvidiaMma((version, *_)), int(width)):
+            return version == WGMMA and width > PAIR
         case _:
             return False
 
