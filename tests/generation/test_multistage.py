@@ -382,6 +382,32 @@ def test_where_groups_of_several_blocks_pass_tiles_and_wait_one_group_is_schedul
 
 
 @pytest.mark.parametrize(
+    ("blocks", "alone", "of_warps", "one"),
+    [(2, 1900.0, True, True), (2, 2100.0, True, False), (1, 900.0, True, False), (2, 1900.0, False, False)],
+)
+def test_where_groups_of_several_blocks_divide_what_a_busy_unit_takes_one_group_is_scheduled_to_compute(
+    monkeypatch: pytest.MonkeyPatch, blocks: int, alone: float, of_warps: bool, one: bool
+) -> None:
+    """A thread block takes `alone` cycles where the busiest unit needs 1000; its groups pass nothing."""
+    tried = list[Sequence[Case]]()
+
+    def refused(given: Sequence[Case]) -> Attempt:
+        tried.append(given)
+        raise TwillError("2 groups compute")
+
+    first = replace(_attempts(SMALL)[0], cases=tuple(cases(_inputs(SMALL))))
+    launch = replace(first.program.launch, blocks=blocks)
+    first = replace(first, program=replace(first.program, launch=launch, by_tma=None))
+    monkeypatch.setattr(Attempt, "cycles", lambda one: alone)  # pyright: ignore
+    monkeypatch.setattr(Attempt, "of_sm", lambda one: max(1000.0, alone / blocks))  # pyright: ignore
+    known = {"computing": 2, "divided_in_vain": False, "passing": {}, "passes_for_nothing": False}
+    for name, found in {**known, "mmas_of_warps_alone": of_warps}.items():
+        monkeypatch.setattr(f"twill.generation.choices.multistage.{name}", lambda *given, found=found: found)  # pyright: ignore
+    assert multistage(first, refused) is first
+    assert [{case.problem.limits.groups for case in given} for given in tried[1:]] == [{2}] * one
+
+
+@pytest.mark.parametrize(
     ("kernel", "idle", "parts"),
     [("matmul_32", True, True), ("matmul_32", False, False), (SMALL, True, False)],
 )
