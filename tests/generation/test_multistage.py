@@ -400,8 +400,9 @@ def test_where_groups_of_several_blocks_divide_what_a_busy_unit_takes_one_group_
     first = replace(first, program=replace(first.program, launch=launch, by_tma=None))
     monkeypatch.setattr(Attempt, "cycles", lambda one: alone)  # pyright: ignore
     monkeypatch.setattr(Attempt, "of_sm", lambda one: max(1000.0, alone / blocks))  # pyright: ignore
-    known = {"computing": 2, "divided_in_vain": False, "passing": {}, "passes_for_nothing": False}
-    for name, found in {**known, "mmas_of_warps_alone": of_warps}.items():
+    known: dict[str, object] = {"computing": 2, "divided_in_vain": False, "passing": {}}
+    known |= {"passes_for_nothing": False, "mmas_of_warps_alone": of_warps}
+    for name, found in known.items():
         monkeypatch.setattr(f"twill.generation.choices.multistage.{name}", lambda *given, found=found: found)  # pyright: ignore
     assert multistage(first, refused) is first
     assert [{case.problem.limits.groups for case in given} for given in tried[1:]] == [{2}] * one
