@@ -211,10 +211,10 @@ def _once(first: Attempt) -> dict[int, int]:
 def _loading(first: Attempt, attempt: Lowering, stated: Stated | None) -> Attempt | None:
     """The kernel whose group that computes loads too: with the schedules that there are, or, where several
     groups compute, with those of one, if they divide their work in vain, pass tiles beside MMAs of warps
-    alone or in thread blocks that wait for each other, keep a unit always busy anyway, or threads copy what pages or rows are numbers of (a
-    group that copies has four warps that TMA would not need), or where flags in memory say which iterations
-    need their MMAs (with more warps where their tiles take more registers than a thread has). None where it
-    can not be lowered so."""
+    alone or in thread blocks that wait for each other, keep a unit always busy anyway, or threads copy what
+    pages or rows are numbers of (a group that copies has four warps that TMA would not need), or where flags
+    in memory say which iterations need their MMAs (with more warps where their tiles take more registers than
+    a thread has). None where it can not be lowered so."""
     machine = first.loops[0].machine
     try:
         return attempt(first.cases)
@@ -268,10 +268,10 @@ def _lowered(cases: tuple[Case, ...], attempt: Lowering) -> Attempt | None:
 
 
 def _busy_in_parts(first: Attempt) -> bool:
-    """Whether a unit is predicted to be always busy in thread blocks that share an SM, and whose groups divide
-    MMAs of warps alone: the iterations that dividing makes shorter wait for that unit, and more blocks of one
-    group keep it as busy. (fla's chunk_fwd_kernel_h in tiles of 16 x 64 on an H200: six thread blocks of one
-    group 1.16 times as fast as three of two.)"""
+    """Whether a unit is predicted to be always busy in thread blocks that share an SM, and whose groups
+    divide MMAs of warps alone: the iterations that dividing makes shorter wait for that unit, and more blocks
+    of one group keep it as busy. (fla's chunk_fwd_kernel_h in tiles of 16 x 64 on an H200: six thread blocks
+    of one group 1.16 times as fast as three of two.)"""
     blocks = first.program.resident_blocks
     return blocks > 1 and mmas_of_warps_alone(first) and first.of_sm() > _of_blocks(first)
 
