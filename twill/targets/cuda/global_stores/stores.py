@@ -269,7 +269,8 @@ def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment, store: st
 
 def _sixteen_columns(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
     """Four neighbouring threads exchange the words of two rows, 8 apart: two of them then have 16 columns of
-    the first, the others of the second. Where a row is, a thread knows of both."""
+    the first, the others of the second. Where a row is, a thread knows of both. (On an H200, fla's
+    chunk_fwd_kernel_h in tiles of 64 x 32, eight warps: 0.76 of Triton's speed with pairs, 0.92 so.)"""
     groups = form.band // 8
     column = f"g_ % {groups} * 16 + thread.lane % 2 * 8"
     band = f"g_ / {groups} * 2 + " if form.bands > 1 else ""
