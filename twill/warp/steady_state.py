@@ -159,7 +159,9 @@ def _location(
         raise group.code.defect(
             f"{leaf.value.name} would be read before it is computed", group.code.ops[writer.ops[-1]]
         )
-    age = back - made - (0 if _assigned(interval, leaf.source) < position else 1)
+    assigned = _assigned(interval, leaf.source)
+    begun, _ = group.when(interval.sequence[assigned].time)
+    age = back - begun - (0 if assigned < position else 1)
     return Register(group.names[leaf.source.id], age), (leaf.source.id, back)
 
 
@@ -176,19 +178,16 @@ def _moves(interval: _Interval, position: int, at: At) -> Iterable[Step]:
 
 
 def _assigned(interval: _Interval, value: Value) -> int:
-    """The position of the event that is the first to overwrite an older instance of a value: MMAs that add to
-    one accumulator one after the other have one variable."""
-    group, own = interval.group, interval.firsts[interval.writers[value.id].id]
-
-    def stage(position: int) -> int:
-        return group.when(interval.sequence[position].time)[0]
-
-    others = (
+    """The position of the event of an iteration that is the first to overwrite an older instance of a value:
+    MMAs that add to one accumulator one after the other have one variable, also where they are in several
+    stages."""
+    names = interval.group.names
+    writers = (
         interval.firsts[writer.id]
         for other, writer in interval.writers.items()
-        if group.names[other] == group.names[value.id]
+        if names[other] == names[value.id]
     )
-    return min(position for position in others if stage(position) == stage(own))
+    return min(writers, key=lambda position: (interval.sequence[position].time, position))
 
 
 def _oldest(interval: _Interval, name: str) -> int:
@@ -231,6 +230,10 @@ def _step(
         return _into_tensor_memory(group, event.span, task, at, reads, sources)
     if event.span is not None:
         accumulator = Register(group.names[last.result.id])
+        if not event.span[0] and any(_older(read.location, accumulator) for read in reads):
+            raise group.code.defect(
+                f"{accumulator.variable} is overwritten before {last.name} adds to it", last
+            )
         issue = MmaIssue(task.id, task.ops, reads, accumulator, _accumulate(group, task), *event.span, at)
         return Step(issue, at.stage, sources=sources)
     if last.name in STORES:
@@ -238,6 +241,11 @@ def _step(
         staged = not any(isinstance(read.location, Slot) for read in reads)
         return Step(StoreTile(task.ops, reads, buffer, parts, at, staged=staged), at.stage, sources=sources)
     return _computing(group, event, task, at, reads, sources)
+
+
+def _older(location: OperandLocation, accumulator: Register) -> bool:
+    """Whether an MMA would add to an instance that is not in its variable any more."""
+    return isinstance(location, Register) and location.variable == accumulator.variable and location.age > 0
 
 
 def _local_load(
