@@ -54,6 +54,13 @@ def test_a_group_that_computes_divides_before_the_loop(monkeypatch: pytest.Monke
     assert check(made, loops("leftover")[1], text, lambda what: None).values
 
 
+def test_one_warp_that_loads_divides_before_the_loop() -> None:
+    """Numbers of rows that wrap around."""
+    copies = [line for line in cuda("scaled").splitlines() if "cp_async<" in line or "from_ = " in line]
+    assert any("kept_load_50_at0" in line for line in copies)
+    assert not any("% M" in line for line in copies)
+
+
 def test_loads_that_go_alike_share_what_they_keep() -> None:
     """Two tiles of the same shape: where a thread's copies go in a slot, and its columns."""
     text = cuda("sieved")

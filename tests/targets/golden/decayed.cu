@@ -53,6 +53,16 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
             {
                 // decayed/for.0: 2 stages, an iteration every 646 cycles
                 const int32_t n = trips_0;
+                uint32_t kept_gate_36_to[1];
+                uint32_t kept_gate_36_at0[1] = {};
+                {
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
+                    kept_gate_36_to[0] = thread.index * 16;
+                    #pragma unroll
+                    for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) kept_gate_36_at0[0] = uint32_t(int32_t((thread.index * 4)));
+                }
+                keep(kept_gate_36_to);
+                keep(kept_gate_36_at0);
                 if (n >= 1) {
                     // cycle 0, stage 0: load y_29 (tests/kernels/ttgir/decayed.sm90.ttgir:62:15)
                     channel_y_29.producer_acquire(count_y_29);
@@ -77,11 +87,16 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                     channel_gate_36.producer_acquire(count_gate_36);
                     {
                         const int32_t v_at_ = 0;
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                         const uint32_t to_ = channel_gate_36.slot(count_gate_36);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async_first<16>(to_ + v_ * 16, (g + (v_at_ + int32_t((v_ * 4)))), true, (int64_t(K) - int64_t(v_at_ + int32_t((v_ * 4)))) * 4);
+                        float* from_ = g + int32_t(kept_gate_36_at0[0]) + int32_t(v_at_);
+                        keep(from_);
+                        if (v_at_ + 63 < K) {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_gate_36_to[0] + i_ * 512, from_);
+                        } else {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async_first<16>(to_ + kept_gate_36_to[0] + i_ * 512, from_, true, (int64_t(K) - int64_t(v_at_ + int32_t((thread.index * 4)))) * 4);
                         }
                     }
                     channel_gate_36.producer_commit(count_gate_36);
@@ -117,11 +132,16 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                         channel_gate_36.producer_acquire(count_gate_36 + i);
                         {
                             const int32_t v_at_ = i * 64;
+                            [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                             const uint32_t to_ = channel_gate_36.slot(count_gate_36 + i);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async_first<16>(to_ + v_ * 16, (g + (v_at_ + int32_t((v_ * 4)))), true, (int64_t(K) - int64_t(v_at_ + int32_t((v_ * 4)))) * 4);
+                            float* from_ = g + int32_t(kept_gate_36_at0[0]) + int32_t(v_at_);
+                            keep(from_);
+                            if (v_at_ + 63 < K) {
+                                #pragma unroll
+                                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_gate_36_to[0] + i_ * 512, from_);
+                            } else {
+                                #pragma unroll
+                                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async_first<16>(to_ + kept_gate_36_to[0] + i_ * 512, from_, true, (int64_t(K) - int64_t(v_at_ + int32_t((thread.index * 4)))) * 4);
                             }
                         }
                         channel_gate_36.producer_commit(count_gate_36 + i);

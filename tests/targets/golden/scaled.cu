@@ -62,6 +62,25 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                     kept_y_31_corner0 = (int32_t(muli_14)) % (int32_t(N));
                 }
                 keep(kept_y_31_corner0);
+                uint32_t kept_load_50_to[1];
+                uint32_t kept_load_50_at0[1];
+                {
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
+                    kept_load_50_to[0] = thread.index * 16;
+                    kept_load_50_at0[0] = uint32_t((muli_1 + int32_t((thread.index * 4))) % M);
+                }
+                keep(kept_load_50_to);
+                keep(kept_load_50_at0);
+                uint32_t kept_load_51_to[1];
+                uint32_t kept_load_51_at0[4];
+                {
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
+                    kept_load_51_to[0] = thread.index * 4;
+                    #pragma unroll
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) kept_load_51_at0[i_] = uint32_t(((muli_14 + int32_t(((thread.index + 32 * i_) * 1))) / 32) * 64);
+                }
+                keep(kept_load_51_to);
+                keep(kept_load_51_at0);
                 if (n >= 1) {
                     // cycle 0, stage 0: load x_23_y_31 (tests/kernels/ttgir/scaled.sm90.ttgir:86:15)
                     channel_x_23_y_31.producer_acquire(count_x_23_y_31);
@@ -79,12 +98,12 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                     {
                         const int32_t muli_46_ = 0;
                         float* const addptr_47_ = left + muli_46_;
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                         const uint32_t to_ = channel_load_50.slot(count_load_50);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            cp_async<16>(to_ + v_ * 16, (addptr_47_ + ((muli_1 + int32_t((v_ * 4))) % M)));
-                        }
+                        float* from_ = addptr_47_ + int32_t(kept_load_50_at0[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_load_50_to[0] + i_ * 512, from_);
                     }
                     channel_load_50.producer_commit(count_load_50);
                     for (int32_t i = 1; i < n; ++i) {
@@ -104,12 +123,12 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                         {
                             const int64_t twill_begin1_0_ = (int64_t)((i - 1));
                             const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
+                            [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                             const uint32_t to_ = channel_load_51.slot(count_load_51 + i - 1);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                cp_async<4>(to_ + v_ * 4, ((right + (((muli_14 + int32_t((v_ * 1))) / 32) * 64)) + twill_begin1_2_));
-                            }
+                            float* from_ = right + int64_t(twill_begin1_2_);
+                            keep(from_);
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<4>(to_ + kept_load_51_to[0] + i_ * 128, advanced(from_, kept_load_51_at0[i_]));
                         }
                         channel_load_51.producer_commit(count_load_51 + i - 1);
                         // cycle 622, stage 0: copy load_50 (tests/kernels/ttgir/scaled.sm90.ttgir:91:13)
@@ -117,12 +136,12 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                         {
                             const int32_t muli_46_ = i * M;
                             float* const addptr_47_ = left + muli_46_;
+                            [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                             const uint32_t to_ = channel_load_50.slot(count_load_50 + i);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                cp_async<16>(to_ + v_ * 16, (addptr_47_ + ((muli_1 + int32_t((v_ * 4))) % M)));
-                            }
+                            float* from_ = addptr_47_ + int32_t(kept_load_50_at0[0]);
+                            keep(from_);
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_load_50_to[0] + i_ * 512, from_);
                         }
                         channel_load_50.producer_commit(count_load_50 + i);
                     }
@@ -131,12 +150,12 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                     {
                         const int64_t twill_begin1_0_ = (int64_t)((n - 1));
                         const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                         const uint32_t to_ = channel_load_51.slot(count_load_51 + n - 1);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            cp_async<4>(to_ + v_ * 4, ((right + (((muli_14 + int32_t((v_ * 1))) / 32) * 64)) + twill_begin1_2_));
-                        }
+                        float* from_ = right + int64_t(twill_begin1_2_);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<4>(to_ + kept_load_51_to[0] + i_ * 128, advanced(from_, kept_load_51_at0[i_]));
                     }
                     channel_load_51.producer_commit(count_load_51 + n - 1);
                 }

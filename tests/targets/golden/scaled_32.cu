@@ -163,6 +163,15 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_con
                     kept_y_35_corner0 = (int32_t(muli_12)) % (int32_t(N));
                 }
                 keep(kept_y_35_corner0);
+                uint32_t kept_load_51_to[1];
+                uint32_t kept_load_51_at0[1];
+                {
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
+                    kept_load_51_to[0] = thread.index * 16;
+                    kept_load_51_at0[0] = uint32_t((muli_1 + int32_t((thread.index * 4))) % M);
+                }
+                keep(kept_load_51_to);
+                keep(kept_load_51_at0);
                 for (int32_t i = 0; i < n; ++i) {
                     // cycle 0, stage 0: load x_25_y_35 (tests/kernels/ttgir/scaled_32.sm90.ttgir:92:15)
                     channel_x_25_y_35.producer_acquire(count_x_25_y_35 + i);
@@ -180,12 +189,12 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_con
                     {
                         const int32_t muli_47_ = i * M;
                         float* const addptr_48_ = left + muli_47_;
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                         const uint32_t to_ = channel_load_51.slot(count_load_51 + i);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            cp_async<16>(to_ + v_ * 16, (addptr_48_ + ((muli_1 + int32_t((v_ * 4))) % M)));
-                        }
+                        float* from_ = addptr_48_ + int32_t(kept_load_51_at0[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_load_51_to[0] + i_ * 512, from_);
                     }
                     channel_load_51.producer_commit(count_load_51 + i);
                     // cycle 290, stage 0: copy load_52 (tests/kernels/ttgir/scaled_32.sm90.ttgir:98:13)

@@ -35,14 +35,14 @@ a warp, for 941.)"""
 
 
 def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
-    """Before a loop: what its copies keep. A warpgroup that does nothing but move data has registers for
-    that; one that computes too has some, but for a program that is to take few."""
+    """Before a loop: what its copies keep. A group that does nothing but move data may have registers for
+    that, also one of few warps; one that computes too has some, but for a program that is to take few."""
     emitter.kept, emitter.kept_offsets, emitter.corners = {}, {}, {}
     inside = frozenset(op.index for op in emitter.program.op(it.op).inner())
     tiled = _fixed_corners(emitter, it, inside)
     if emitter.group.multistage and not emitter.program.lean:
         room, beyond, lines = BESIDE, COSTLY, tiled
-    elif emitter.group.only_moves and emitter.group.warps >= 4:
+    elif emitter.group.only_moves:
         room, beyond, lines = room_of(emitter), 0, tiled
     else:
         return tiled
