@@ -66,13 +66,14 @@ def test_numbers_that_are_the_same_in_every_iteration_are_not_passed() -> None:
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("threads", [32, 64, 128, 256])
 @pytest.mark.parametrize("per", [2, 4, 8, 16, 32, 64, 128])
-@pytest.mark.parametrize("count", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("count", [1, 2, 4, 8, 16, 64])
 def test_the_lane_has_the_row(axis: int, threads: int, per: int, count: int) -> None:
-    shape = (threads // per * count, 64)
+    """A row takes one copy of some threads, or several of each."""
+    shape = (threads * count // per, 64)
     form = Fragment((0, 1), shape[::-1] if axis else shape, threads=threads)
     row = f"(v_ / {per})"
     found = rows(Point(form, "i_", ("c_", row) if axis else (row, "c_")), axis, per, count)
-    if threads % per or count * max(1, LANES // per) > LANES:
+    if threads * count % per or count * max(1, LANES // per) > LANES * max(1, per // threads):
         assert found is None
         return
     assert found is not None

@@ -50,6 +50,8 @@ def rows(point: Point, axis: int, per: int, count: int) -> Rows | None:
     """Of a tile of which each thread makes `count` copies, every so many-th one, `per` of a row; None where a
     warp copies from more rows than it has lanes, or rows are not shared by lanes that follow one another."""
     form = point.layout
+    if per > form.threads:
+        return _long_rows(point, axis, per, count)
     together = max(1, LANES // per)
     if form.axes != (0, 1) or form.threads % per or (LANES % per and per % LANES) or per == 1:
         return None
@@ -60,6 +62,18 @@ def rows(point: Point, axis: int, per: int, count: int) -> Rows | None:
     lane = plus(plus(first, f"{number} / {together} * {form.threads // per}"), f"{number} % {together}")
     own = f"thread.index % {LANES} / {per}" if together > 1 else "0"
     return Rows(point, axis, form.shape[axis], f"({lane})", plus(times("i_", together), own))
+
+
+def _long_rows(point: Point, axis: int, per: int, count: int) -> Rows | None:
+    """The same of rows of which each thread makes several copies, one behind the other."""
+    form, several = point.layout, per // point.layout.threads
+    size = count // several
+    if form.axes != (0, 1) or per % form.threads or count % several:
+        return None
+    if size > LANES or form.shape[axis] != size:
+        return None
+    lane = f"thread.index % {LANES}" + (f" % {size}" if size < LANES else "")
+    return Rows(point, axis, size, f"({lane})", f"i_ / {several}")
 
 
 def own_element(point: Point, size: int, copies: int, count: int) -> Rows | None:
