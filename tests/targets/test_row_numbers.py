@@ -16,6 +16,7 @@ from twill.inputs import Inputs
 from twill.ir.program import Program
 from twill.targets import target
 from twill.targets.cuda.loads.row_numbers import LANES, rows, told_apart
+from twill.targets.cuda.loads.tile_copies import row_and_copy
 from twill.targets.cuda.registers.fragments import Fragment
 from twill.targets.cuda.registers.register_tiles import Point
 
@@ -82,6 +83,14 @@ def test_the_lane_has_the_row(axis: int, threads: int, per: int, count: int) -> 
             source = _value(found.source, thread, copy)
             assert 0 <= source < LANES
             assert _value(found.lane, thread // LANES * LANES + source, 0) == (thread + threads * copy) // per
+
+
+@pytest.mark.parametrize(("per", "threads"), [(32, 128), (128, 128), (256, 128), (128, 32), (96, 64)])
+def test_row_and_place_of_a_copy_are_those_of_its_number(per: int, threads: int) -> None:
+    for thread, copy in ((thread, copy) for thread in range(threads) for copy in range(8)):
+        number = thread + threads * copy
+        found = (text.replace("v_", str(number)) for text in row_and_copy(per, threads))
+        assert tuple(_value(text, thread, copy) for text in found) == divmod(number, per)
 
 
 def _value(text: str, thread: int, copy: int) -> int:
