@@ -162,11 +162,11 @@ def test_thread_blocks_that_overlap_arithmetic_with_mmas_stay(
     assert walks(made) == walking
 
 
-@pytest.mark.parametrize(("tiles", "counted"), [(1, True), (2, False)])
-def test_loops_of_one_tile_in_flight_take_as_long_as_simulated(
-    monkeypatch: pytest.MonkeyPatch, tiles: int, counted: bool
+@pytest.mark.parametrize("tiles", [1, 2])
+def test_loops_of_tiles_in_flight_take_as_long_as_simulated(
+    monkeypatch: pytest.MonkeyPatch, tiles: int
 ) -> None:
-    """The next tile hides nothing of it."""
+    """The next tile hides nothing of it: loops follow one another."""
     made, (_, scheduled) = program("gemm"), loops("gemm")
     monkeypatch.setattr(Program, "tiles_in_flight", tiles)
     tile_time = persistence._persistent  # pyright: ignore[reportPrivateUsage]
@@ -179,7 +179,33 @@ def test_loops_of_one_tile_in_flight_take_as_long_as_simulated(
 
     monkeypatch.setattr(persistence, "predict", predict)
     later = tile_time(made, scheduled) - before
-    assert round(later) == (100 * TRIPS if counted else 0)
+    assert round(later) == 100 * TRIPS
+
+
+def test_tiles_in_flight_have_the_slots_of_all_thread_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that waits for loads with few slots keeps up with those of two thread blocks."""
+    made, (_, scheduled) = program("gemm"), loops("gemm")
+    (most,) = {one.depth for one in made.channels}
+
+    def keeps_up(made: Program, _: object) -> bool:
+        return all(one.depth > most for one in made.channels)
+
+    monkeypatch.setattr(persistence, "_keeps_up", keeps_up)
+    shared = replace(made, launch=replace(made.launch, blocks=2), by_tma=None)
+    assert not persistence.hidden_better(shared, scheduled)
+    assert persistence.hidden_better(shared, scheduled, (made, scheduled)), "known to have no more"
+
+
+def test_threads_that_copy_slowly_hold_up_tiles_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share the threads of one thread block."""
+    made, (_, scheduled) = program("gathered"), loops("gathered")
+    monkeypatch.setattr(Program, "tiles_in_flight", 2)
+    tile_time = persistence._persistent  # pyright: ignore[reportPrivateUsage]
+    machine = scheduled[0].machine
+    slow = replace(machine, copies=replace(machine.copies, pace=10_000))
+    timed = [replace(one, machine=slow) for one in scheduled]
+    copied = max(persistence.late_copies(made, timed).values())
+    assert tile_time(made, timed) - tile_time(made, scheduled) > 0.9 * TRIPS * copied
 
 
 @pytest.mark.parametrize(

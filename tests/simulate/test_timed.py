@@ -44,6 +44,7 @@ def test_costs_are_the_machines() -> None:
         launch=30,
         ahead=300,
         beside=1.17,
+        stored=1000,
         shared="smem",
         slots="issue",
         behind=0.5,

@@ -7,7 +7,7 @@ from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.text.makers import makers_of
 from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
-from twill.targets.cuda.loads.tiled_form import tiled_form
+from twill.targets.cuda.loads.tiled_form import copied_partly, tiled_form
 from twill.targets.cuda.loads.tiled_loads import TiledLoad, tiled
 from twill.targets.cuda.values.polynomials import Atom, Polynomial, Scalars, atom, number, text
 from twill.targets.hopper import source
@@ -105,6 +105,20 @@ def test_a_tile_beside_copies_is_started_by_one_of_the_threads_that_copy() -> No
     assert [group.warps for group in form.program.groups] == [group.warps for group in made.groups]
     text = source(made)
     assert text.count("mbarrier_expect(") == text.count("tma_load(") > 0
+
+
+@pytest.mark.parametrize(("kernel", "warps"), [("apportioned", 4), ("bumped", 1)])
+def test_warps_share_the_copies_of_tiles_that_lie_partly_outside(kernel: str, warps: int) -> None:
+    """Rows of an expert end within a tile; those of `bumped` wrap around, and TMA loads each of its tiles.
+    Each warp arrives for a slot, whoever fills it."""
+    made = program(kernel)
+    form = tiled_form(made)
+    assert form
+    assert [group.warps for group in form.program.groups if group.only_moves] == [warps]
+    assert bool(copied_partly(form)) == (warps > 1)
+    text = source(made).split("_kernel(")[1]
+    assert ("if (thread.lane == 0) mbarrier_arrive" in text) == (warps > 1)
+    assert f".init({warps}, " in text
 
 
 def test_what_only_pointers_need_is_not_computed() -> None:

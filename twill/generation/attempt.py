@@ -5,7 +5,7 @@ not rule it out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from operator import mul
@@ -46,13 +46,16 @@ class Attempt:
     several: "Attempt | None" = None
     """The attempt with several groups that compute, in whose place this one has one group in each thread
     block; None where there is none."""
+    least: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Machine cycles that an iteration of a loop takes at least, by its path, beside what is simulated."""
 
     @cached_property
     def intervals(self) -> Mapping[str, float]:
         """Predicted machine cycles of an iteration of each loop, by its path."""
         from twill.simulate.predict import intervals
 
-        return intervals(self.program, self.loops)
+        found = intervals(self.program, self.loops)
+        return {path: max(cycles, self.least.get(path, 0.0)) for path, cycles in found.items()}
 
     def cycles(self) -> float:
         """Predicted machine cycles of an iteration of each loop, together, in their `shares`."""

@@ -46,6 +46,8 @@ class Group:
     """Until when TMA reads what the group has staged in a loop, as far as MMAs are known now."""
     of: Warpgroup | None = None
     """Which warpgroup of an independent group it is."""
+    met: int = 0
+    """Synchronizations of all groups at which it has arrived."""
 
     @property
     def parts(self) -> int:
@@ -82,6 +84,8 @@ class Model:
     """Of tiles outside of the loops; None: they take no time."""
     tiles: Mapping[int, Tensor]
     """That are stored by TMA, by operation."""
+    orders_stores: bool
+    """Where groups synchronize, they wait for what others have stored."""
 
     @staticmethod
     def of(
@@ -105,6 +109,7 @@ class Model:
             stored,
             stores,
             {op.index: stored_tile(op) for op in program.function.walk() if op.name in STORES},
+            program.orders_stores and len(program.groups) > 1,
         )
 
     def scale(self, action: Action) -> float:
@@ -147,6 +152,8 @@ class Barriers:
     signalled: dict[str, float] = field(default_factory=dict[str, float])
     arrived: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     """By dependence barrier and sequence number."""
+    met: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
+    """When the last group arrived at a synchronization of all (`SYNC`), by number."""
 
 
 @dataclass(slots=True)
@@ -173,6 +180,7 @@ class Clock:
     """When each warpgroup executed the latest step of an operation, by track."""
 
 
+SYNC = "all groups"
 RECENT = 8
 """MMAs, the latest, of which one may work now."""
 

@@ -34,7 +34,7 @@ from twill.ir.statements import (
     TensorMemorySync,
 )
 from twill.simulate.actions import Action, toward_loops, unfold
-from twill.simulate.clock import Clock, Group, Model, arrive
+from twill.simulate.clock import SYNC, Clock, Group, Model, arrive
 from twill.simulate.explore import Counts, describe
 from twill.simulate.protocol import HazardError
 from twill.simulate.stored import from_slot, read, slot_of, stage, stage_in_loop, together, write
@@ -200,11 +200,25 @@ def _advance(clock: Clock, group: Group, action: Action) -> bool:
             from_slot(clock, group, store)
         case StoreWait():
             group.now = max(group.now, group.reading)
+        case TensorMemorySync(half=half) if clock.model.orders_stores:
+            _synchronize(clock, group, half)
         case MmaIssue():
             issue(clock, group, action, action.statement)
         case _:
             pass
     return True
+
+
+def _synchronize(clock: Clock, group: Group, half: str) -> None:
+    """All groups wait for each other, and for what they have stored: a group that loads runs no further
+    ahead. (fla's prepare_wy_repr_bwd_kernel, whose last loop loads what its second one stores, on an H200:
+    0.243 ms with a group that loads, 0.172 in as many thread blocks of one group that loads too.)"""
+    if half == "arrive":
+        group.met += 1
+        arrive(clock.barriers.met, (SYNC, group.met), group.now)
+    else:
+        stored = clock.barriers.met[SYNC, group.met] + clock.model.costs.stored
+        group.now = max(group.now, stored + clock.model.costs.barrier)
 
 
 def _store(clock: Clock, group: Group, action: Action, store: StoreTile) -> bool:

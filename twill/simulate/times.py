@@ -27,6 +27,8 @@ class Costs:
     """How far the issue of an MMA runs ahead of the tensor core."""
     beside: float
     """How many times as long a warpgroup computes beside another one that does."""
+    stored: int = 0
+    """Until what threads have stored to global memory is there for loads of other groups."""
     shared: str = ""
     """The unit that models the bandwidth of shared memory."""
     slots: str = ""
@@ -49,6 +51,7 @@ class Costs:
             launch,
             ahead,
             machine.contention.warpgroups if machine.contention else 1.0,
+            machine.loads.arrival,
             machine.shared.unit if machine.shared else "",
             machine.issue.unit if machine.issue else "",
             machine.stream.behind,

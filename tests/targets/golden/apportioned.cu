@@ -17,9 +17,9 @@ apportioned_tma_kernel(const __grid_constant__ CUtensorMap map_left_48, const __
     const uint3 blockIdx = of_programs<1, 0, 2>(::blockIdx, ordered);
     [[maybe_unused]] const dim3 gridDim = of_programs<1, 0, 2>(::gridDim, ordered);
     const Channel<3, 16384> channel_left_48_right_53{memory, memory + 51200};
-    enum NamedBarrier : uint32_t { group_1_barrier = 2 };
+    enum NamedBarrier : uint32_t { group_0_barrier = 1, group_1_barrier = 2 };
     if (threadIdx.x == 0) {
-        channel_left_48_right_53.init(1, 4);
+        channel_left_48_right_53.init(4, 4);
         mbarrier_init_fence();
         tma_prefetch(&map_left_48);
         tma_prefetch(&map_right_53);
@@ -28,98 +28,164 @@ apportioned_tma_kernel(const __grid_constant__ CUtensorMap map_left_48, const __
 
     if (warp_index() < 4) {
         registers_decrease<24>();
-        if (warp_index() < 1) {
-            // ---- group 0: 1 warps
-            ThreadCoordinates thread(0);
-            uint32_t count_left_48_right_53 = 0;
-            int32_t trips_0 = 0;
-            bool cmpi_7;
-            int32_t end_20;
-            int32_t ends[2];
-            int32_t get_program_id_0;
-            int32_t muli_9;
-            int32_t right;
-            int32_t row_21;
-            // cmpi.7 (tests/kernels/ttgir/apportioned.sm90.ttgir:67:10)
-            {
-                get_program_id_0 = int32_t(blockIdx.x);
-                __syncwarp();
-                #pragma unroll
-                for (int i_ = 0; i_ < 2; ++i_) shared_at<int32_t>(memory + 49152 + int32_t((thread.index + 32 * i_)) * sizeof(int32_t)) = (wrap_sub(wrap_add(((int32_t((thread.index + 32 * i_)) < E) ? *(counts + int32_t((thread.index + 32 * i_))) : 0), 64), 1) / 64);
-                __syncwarp();
-                for (int line_ = thread.index; line_ < 1; line_ += 32) {
-                    int at_ = line_ * 64;
-                    int32_t scan0_ = shared_at<int32_t>(memory + 49152 + at_ * sizeof(int32_t));
-                    for (int step_ = 1; step_ < 64; ++step_) {
-                        at_ += 1;
-                        const int32_t in0_ = scan0_;
-                        const int32_t in1_ = shared_at<int32_t>(memory + 49152 + at_ * sizeof(int32_t));
-                        const int32_t step0_0_ = wrap_add(in0_, in1_);
-                        scan0_ = step0_0_;
-                        shared_at<int32_t>(memory + 49152 + at_ * sizeof(int32_t)) = scan0_;
-                    }
+        // ---- group 0: 4 warps
+        ThreadCoordinates thread(0);
+        uint32_t count_left_48_right_53 = 0;
+        int32_t trips_0 = 0;
+        bool cmpi_7;
+        int32_t end_20;
+        int32_t ends[1] = {};
+        int32_t get_program_id_0;
+        int32_t muli_9;
+        int32_t right;
+        int32_t row_21;
+        // cmpi.7 (tests/kernels/ttgir/apportioned.sm90.ttgir:67:10)
+        {
+            get_program_id_0 = int32_t(blockIdx.x);
+            named_barrier_sync(group_0_barrier, 128);
+            #pragma unroll
+            for (int i_ = 0; i_ < 1; ++i_) if (thread.index + 128 * i_ < 64) shared_at<int32_t>(memory + 49152 + int32_t((thread.index + 128 * i_)) * sizeof(int32_t)) = (wrap_sub(wrap_add(((int32_t((thread.index + 128 * i_)) < E) ? *(counts + int32_t((thread.index + 128 * i_))) : 0), 64), 1) / 64);
+            named_barrier_sync(group_0_barrier, 128);
+            for (int line_ = thread.index; line_ < 1; line_ += 128) {
+                int at_ = line_ * 64;
+                int32_t scan0_ = shared_at<int32_t>(memory + 49152 + at_ * sizeof(int32_t));
+                for (int step_ = 1; step_ < 64; ++step_) {
+                    at_ += 1;
+                    const int32_t in0_ = scan0_;
+                    const int32_t in1_ = shared_at<int32_t>(memory + 49152 + at_ * sizeof(int32_t));
+                    const int32_t step0_0_ = wrap_add(in0_, in1_);
+                    scan0_ = step0_0_;
+                    shared_at<int32_t>(memory + 49152 + at_ * sizeof(int32_t)) = scan0_;
                 }
-                __syncwarp();
-                #pragma unroll
-                for (int i_ = 0; i_ < 2; ++i_) ends[i_] = shared_at<int32_t>(memory + 49152 + int32_t((thread.index + 32 * i_)) * sizeof(int32_t));
-                int32_t reduce_6_;
-                reduce_6_ = 0;
-                for (int i_ = 0; i_ < 2; ++i_)
-                    reduce_6_ = wrap_add(reduce_6_, (wrap_sub(wrap_add(((int32_t((thread.index + 32 * i_)) < E) ? *(counts + int32_t((thread.index + 32 * i_))) : 0), 64), 1) / 64));
-                for (int lanes = 1; lanes < 32; lanes *= 2) reduce_6_ = wrap_add(reduce_6_, __shfl_xor_sync(~0u, reduce_6_, lanes));
-                cmpi_7 = get_program_id_0 < reduce_6_;
             }
-            if (cmpi_7) {
-                // muli.right (tests/kernels/ttgir/apportioned.sm90.ttgir:119:16)
+            named_barrier_sync(group_0_barrier, 128);
+            #pragma unroll
+            for (int i_ = 0; i_ < 1; ++i_) if (thread.index + 128 * i_ < 64) ends[i_] = shared_at<int32_t>(memory + 49152 + int32_t((thread.index + 128 * i_)) * sizeof(int32_t));
+            int32_t reduce_6_;
+            reduce_6_ = 0;
+            for (int i_ = 0; i_ < 1; ++i_)
+                if (thread.index + 128 * i_ < 64) reduce_6_ = wrap_add(reduce_6_, (wrap_sub(wrap_add(((int32_t((thread.index + 128 * i_)) < E) ? *(counts + int32_t((thread.index + 128 * i_))) : 0), 64), 1) / 64));
+            for (int lanes = 1; lanes < 32; lanes *= 2) reduce_6_ = wrap_add(reduce_6_, __shfl_xor_sync(~0u, reduce_6_, lanes));
+            named_barrier_sync(group_0_barrier, 128);
+            if (thread.lane == 0) shared_at<int32_t>(memory + 49152 + thread.warp * sizeof(int32_t)) = reduce_6_;
+            named_barrier_sync(group_0_barrier, 128);
+            reduce_6_ = 0;
+            for (int warp = 0; warp < 4; ++warp) reduce_6_ = wrap_add(reduce_6_, shared_at<int32_t>(memory + 49152 + warp * sizeof(int32_t)));
+            cmpi_7 = get_program_id_0 < reduce_6_;
+        }
+        if (cmpi_7) {
+            // muli.right (tests/kernels/ttgir/apportioned.sm90.ttgir:119:16)
+            {
+                int32_t own_12_;
+                own_12_ = 0;
+                for (int i_ = 0; i_ < 1; ++i_)
+                    if (thread.index + 128 * i_ < 64) own_12_ = wrap_add(own_12_, int32_t((ends[i_] <= get_program_id_0)));
+                for (int lanes = 1; lanes < 32; lanes *= 2) own_12_ = wrap_add(own_12_, __shfl_xor_sync(~0u, own_12_, lanes));
+                named_barrier_sync(group_0_barrier, 128);
+                if (thread.lane == 0) shared_at<int32_t>(memory + 49152 + thread.warp * sizeof(int32_t)) = own_12_;
+                named_barrier_sync(group_0_barrier, 128);
+                own_12_ = 0;
+                for (int warp = 0; warp < 4; ++warp) own_12_ = wrap_add(own_12_, shared_at<int32_t>(memory + 49152 + warp * sizeof(int32_t)));
+                int32_t begin_15_;
+                begin_15_ = 0;
+                for (int i_ = 0; i_ < 1; ++i_)
+                    if (thread.index + 128 * i_ < 64) begin_15_ = wrap_add(begin_15_, ((int32_t((thread.index + 128 * i_)) < own_12_) ? ((int32_t((thread.index + 128 * i_)) < E) ? *(counts + int32_t((thread.index + 128 * i_))) : 0) : 0));
+                for (int lanes = 1; lanes < 32; lanes *= 2) begin_15_ = wrap_add(begin_15_, __shfl_xor_sync(~0u, begin_15_, lanes));
+                named_barrier_sync(group_0_barrier, 128);
+                if (thread.lane == 0) shared_at<int32_t>(memory + 49152 + thread.warp * sizeof(int32_t)) = begin_15_;
+                named_barrier_sync(group_0_barrier, 128);
+                begin_15_ = 0;
+                for (int warp = 0; warp < 4; ++warp) begin_15_ = wrap_add(begin_15_, shared_at<int32_t>(memory + 49152 + warp * sizeof(int32_t)));
+                int32_t first_16_;
+                first_16_ = 0;
+                for (int i_ = 0; i_ < 1; ++i_)
+                    if (thread.index + 128 * i_ < 64) first_16_ = wrap_add(first_16_, ((int32_t((thread.index + 128 * i_)) < own_12_) ? (wrap_sub(wrap_add(((int32_t((thread.index + 128 * i_)) < E) ? *(counts + int32_t((thread.index + 128 * i_))) : 0), 64), 1) / 64) : 0));
+                for (int lanes = 1; lanes < 32; lanes *= 2) first_16_ = wrap_add(first_16_, __shfl_xor_sync(~0u, first_16_, lanes));
+                named_barrier_sync(group_0_barrier, 128);
+                if (thread.lane == 0) shared_at<int32_t>(memory + 49152 + thread.warp * sizeof(int32_t)) = first_16_;
+                named_barrier_sync(group_0_barrier, 128);
+                first_16_ = 0;
+                for (int warp = 0; warp < 4; ++warp) first_16_ = wrap_add(first_16_, shared_at<int32_t>(memory + 49152 + warp * sizeof(int32_t)));
+                const int32_t first_17_ = get_program_id_0 - first_16_;
+                int32_t end_19_;
+                end_19_ = 0;
+                for (int i_ = 0; i_ < 1; ++i_)
+                    if (thread.index + 128 * i_ < 64) end_19_ = wrap_add(end_19_, ((int32_t((thread.index + 128 * i_)) == own_12_) ? ((int32_t((thread.index + 128 * i_)) < E) ? *(counts + int32_t((thread.index + 128 * i_))) : 0) : 0));
+                for (int lanes = 1; lanes < 32; lanes *= 2) end_19_ = wrap_add(end_19_, __shfl_xor_sync(~0u, end_19_, lanes));
+                named_barrier_sync(group_0_barrier, 128);
+                if (thread.lane == 0) shared_at<int32_t>(memory + 49152 + thread.warp * sizeof(int32_t)) = end_19_;
+                named_barrier_sync(group_0_barrier, 128);
+                end_19_ = 0;
+                for (int warp = 0; warp < 4; ++warp) end_19_ = wrap_add(end_19_, shared_at<int32_t>(memory + 49152 + warp * sizeof(int32_t)));
+                end_20 = begin_15_ + end_19_;
+                const int32_t v_row_ = first_17_ * 64;
+                row_21 = begin_15_ + v_row_;
+                const int32_t get_program_id_8_ = int32_t(blockIdx.y);
+                muli_9 = get_program_id_8_ * 64;
+                right = own_12_ * N;
+            }
+            trips_0 = max(0, (K + 63) / 64);
+            {
+                // apportioned/for.0: 2 stages, an iteration every 256 cycles
+                const int32_t n = trips_0;
+                int32_t kept_left_48_corner0;
+                int32_t kept_left_48_corner1;
                 {
-                    int32_t own_12_;
-                    own_12_ = 0;
-                    for (int i_ = 0; i_ < 2; ++i_)
-                        own_12_ = wrap_add(own_12_, int32_t((ends[i_] <= get_program_id_0)));
-                    for (int lanes = 1; lanes < 32; lanes *= 2) own_12_ = wrap_add(own_12_, __shfl_xor_sync(~0u, own_12_, lanes));
-                    int32_t begin_15_;
-                    begin_15_ = 0;
-                    for (int i_ = 0; i_ < 2; ++i_)
-                        begin_15_ = wrap_add(begin_15_, ((int32_t((thread.index + 32 * i_)) < own_12_) ? ((int32_t((thread.index + 32 * i_)) < E) ? *(counts + int32_t((thread.index + 32 * i_))) : 0) : 0));
-                    for (int lanes = 1; lanes < 32; lanes *= 2) begin_15_ = wrap_add(begin_15_, __shfl_xor_sync(~0u, begin_15_, lanes));
-                    int32_t first_16_;
-                    first_16_ = 0;
-                    for (int i_ = 0; i_ < 2; ++i_)
-                        first_16_ = wrap_add(first_16_, ((int32_t((thread.index + 32 * i_)) < own_12_) ? (wrap_sub(wrap_add(((int32_t((thread.index + 32 * i_)) < E) ? *(counts + int32_t((thread.index + 32 * i_))) : 0), 64), 1) / 64) : 0));
-                    for (int lanes = 1; lanes < 32; lanes *= 2) first_16_ = wrap_add(first_16_, __shfl_xor_sync(~0u, first_16_, lanes));
-                    const int32_t first_17_ = get_program_id_0 - first_16_;
-                    int32_t end_19_;
-                    end_19_ = 0;
-                    for (int i_ = 0; i_ < 2; ++i_)
-                        end_19_ = wrap_add(end_19_, ((int32_t((thread.index + 32 * i_)) == own_12_) ? ((int32_t((thread.index + 32 * i_)) < E) ? *(counts + int32_t((thread.index + 32 * i_))) : 0) : 0));
-                    for (int lanes = 1; lanes < 32; lanes *= 2) end_19_ = wrap_add(end_19_, __shfl_xor_sync(~0u, end_19_, lanes));
-                    end_20 = begin_15_ + end_19_;
-                    const int32_t v_row_ = first_17_ * 64;
-                    row_21 = begin_15_ + v_row_;
-                    const int32_t get_program_id_8_ = int32_t(blockIdx.y);
-                    muli_9 = get_program_id_8_ * 64;
-                    right = own_12_ * N;
+                    kept_left_48_corner0 = int32_t(row_21);
+                    kept_left_48_corner1 = int32_t(end_20) + int32_t(row_21) * -1;
                 }
-                trips_0 = max(0, (K + 63) / 64);
+                keep(kept_left_48_corner0);
+                keep(kept_left_48_corner1);
+                int32_t kept_right_53_corner0;
                 {
-                    // apportioned/for.0: 2 stages, an iteration every 256 cycles
-                    const int32_t n = trips_0;
-                    int32_t kept_left_48_corner0;
-                    int32_t kept_left_48_corner1;
+                    kept_right_53_corner0 = int32_t(muli_9) + int32_t(right);
+                }
+                keep(kept_right_53_corner0);
+                if (n >= 1) {
+                    // cycle 0, stage 0: load left_48_right_53 (tests/kernels/ttgir/apportioned.sm90.ttgir:141:21)
+                    channel_left_48_right_53.producer_acquire(count_left_48_right_53);
                     {
-                        kept_left_48_corner0 = int32_t(row_21);
-                        kept_left_48_corner1 = int32_t(end_20) + int32_t(row_21) * -1;
+                        bool inside_ = true;
+                        {
+                            inside_ = inside_ && kept_left_48_corner1 >= 64;
+                        }
+                        if (inside_) {
+                            if (thread.leader) {
+                                mbarrier_arrive_expect(channel_left_48_right_53.full(count_left_48_right_53), 16384);
+                                {
+                                    tma_load(channel_left_48_right_53.slot(count_left_48_right_53), &map_left_48, channel_left_48_right_53.full(count_left_48_right_53), int32_t(int32_t(0)), int32_t(kept_left_48_corner0));
+                                }
+                                {
+                                    tma_load(channel_left_48_right_53.slot(count_left_48_right_53) + 8192, &map_right_53, channel_left_48_right_53.full(count_left_48_right_53), int32_t(int32_t(0)), int32_t(kept_right_53_corner0));
+                                }
+                            }
+                            else if (thread.lane == 0) mbarrier_arrive(channel_left_48_right_53.full(count_left_48_right_53));
+                        } else {
+                            {
+                                const uint32_t to_ = channel_left_48_right_53.slot(count_left_48_right_53);
+                                #pragma unroll 4
+                                for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                    const uint32_t v_ = thread.index + 128 * i_;
+                                    cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((x + ((row_21 + int32_t((v_ / 8))) * K)) + (0 + int32_t((v_ % 8 * 8)))), ((row_21 + int32_t((v_ / 8))) < end_20));
+                                }
+                            }
+                            {
+                                const uint32_t to_ = channel_left_48_right_53.slot(count_left_48_right_53) + 8192;
+                                #pragma unroll 4
+                                for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                    const uint32_t v_ = thread.index + 128 * i_;
+                                    cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((w + ((right + (muli_9 + int32_t((v_ / 8)))) * K)) + (0 + int32_t((v_ % 8 * 8)))));
+                                }
+                            }
+                            cp_async_arrive_too(channel_left_48_right_53.full(count_left_48_right_53));
+                            __syncwarp();
+                            if (thread.lane == 0) mbarrier_arrive(channel_left_48_right_53.full(count_left_48_right_53));
+                        }
                     }
-                    keep(kept_left_48_corner0);
-                    keep(kept_left_48_corner1);
-                    int32_t kept_right_53_corner0;
-                    {
-                        kept_right_53_corner0 = int32_t(muli_9) + int32_t(right);
-                    }
-                    keep(kept_right_53_corner0);
-                    if (n >= 1) {
+                    auto position_left_48_right_53 = channel_left_48_right_53.position(count_left_48_right_53 + 1);
+                    for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load left_48_right_53 (tests/kernels/ttgir/apportioned.sm90.ttgir:141:21)
-                        channel_left_48_right_53.producer_acquire(count_left_48_right_53);
+                        channel_left_48_right_53.producer_acquire(position_left_48_right_53);
                         {
                             bool inside_ = true;
                             {
@@ -127,83 +193,42 @@ apportioned_tma_kernel(const __grid_constant__ CUtensorMap map_left_48, const __
                             }
                             if (inside_) {
                                 if (thread.leader) {
-                                    mbarrier_arrive_expect(channel_left_48_right_53.full(count_left_48_right_53), 16384);
+                                    mbarrier_arrive_expect(channel_left_48_right_53.full(position_left_48_right_53), 16384);
                                     {
-                                        tma_load(channel_left_48_right_53.slot(count_left_48_right_53), &map_left_48, channel_left_48_right_53.full(count_left_48_right_53), int32_t(int32_t(0)), int32_t(kept_left_48_corner0));
+                                        tma_load(channel_left_48_right_53.slot(position_left_48_right_53), &map_left_48, channel_left_48_right_53.full(position_left_48_right_53), int32_t(int32_t((i * 64))), int32_t(kept_left_48_corner0));
                                     }
                                     {
-                                        tma_load(channel_left_48_right_53.slot(count_left_48_right_53) + 8192, &map_right_53, channel_left_48_right_53.full(count_left_48_right_53), int32_t(int32_t(0)), int32_t(kept_right_53_corner0));
+                                        tma_load(channel_left_48_right_53.slot(position_left_48_right_53) + 8192, &map_right_53, channel_left_48_right_53.full(position_left_48_right_53), int32_t(int32_t((i * 64))), int32_t(kept_right_53_corner0));
                                     }
                                 }
+                                else if (thread.lane == 0) mbarrier_arrive(channel_left_48_right_53.full(position_left_48_right_53));
                             } else {
                                 {
-                                    const uint32_t to_ = channel_left_48_right_53.slot(count_left_48_right_53);
+                                    const uint32_t to_ = channel_left_48_right_53.slot(position_left_48_right_53);
                                     #pragma unroll 4
-                                    for (uint32_t i_ = 0; i_ < 16; ++i_) {
-                                        const uint32_t v_ = thread.index + 32 * i_;
-                                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((x + ((row_21 + int32_t((v_ / 8))) * K)) + (0 + int32_t((v_ % 8 * 8)))), ((row_21 + int32_t((v_ / 8))) < end_20));
+                                    for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                        const uint32_t v_ = thread.index + 128 * i_;
+                                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((x + ((row_21 + int32_t((v_ / 8))) * K)) + ((i * 64) + int32_t((v_ % 8 * 8)))), ((row_21 + int32_t((v_ / 8))) < end_20));
                                     }
                                 }
                                 {
-                                    const uint32_t to_ = channel_left_48_right_53.slot(count_left_48_right_53) + 8192;
+                                    const uint32_t to_ = channel_left_48_right_53.slot(position_left_48_right_53) + 8192;
                                     #pragma unroll 4
-                                    for (uint32_t i_ = 0; i_ < 16; ++i_) {
-                                        const uint32_t v_ = thread.index + 32 * i_;
-                                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((w + ((right + (muli_9 + int32_t((v_ / 8)))) * K)) + (0 + int32_t((v_ % 8 * 8)))));
+                                    for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                        const uint32_t v_ = thread.index + 128 * i_;
+                                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((w + ((right + (muli_9 + int32_t((v_ / 8)))) * K)) + ((i * 64) + int32_t((v_ % 8 * 8)))));
                                     }
                                 }
-                                cp_async_arrive_too(channel_left_48_right_53.full(count_left_48_right_53));
+                                cp_async_arrive_too(channel_left_48_right_53.full(position_left_48_right_53));
                                 __syncwarp();
-                                if (thread.leader) mbarrier_arrive(channel_left_48_right_53.full(count_left_48_right_53));
+                                if (thread.lane == 0) mbarrier_arrive(channel_left_48_right_53.full(position_left_48_right_53));
                             }
                         }
-                        auto position_left_48_right_53 = channel_left_48_right_53.position(count_left_48_right_53 + 1);
-                        for (int32_t i = 1; i < n; ++i) {
-                            // cycle 0, stage 0: load left_48_right_53 (tests/kernels/ttgir/apportioned.sm90.ttgir:141:21)
-                            channel_left_48_right_53.producer_acquire(position_left_48_right_53);
-                            {
-                                bool inside_ = true;
-                                {
-                                    inside_ = inside_ && kept_left_48_corner1 >= 64;
-                                }
-                                if (inside_) {
-                                    if (thread.leader) {
-                                        mbarrier_arrive_expect(channel_left_48_right_53.full(position_left_48_right_53), 16384);
-                                        {
-                                            tma_load(channel_left_48_right_53.slot(position_left_48_right_53), &map_left_48, channel_left_48_right_53.full(position_left_48_right_53), int32_t(int32_t((i * 64))), int32_t(kept_left_48_corner0));
-                                        }
-                                        {
-                                            tma_load(channel_left_48_right_53.slot(position_left_48_right_53) + 8192, &map_right_53, channel_left_48_right_53.full(position_left_48_right_53), int32_t(int32_t((i * 64))), int32_t(kept_right_53_corner0));
-                                        }
-                                    }
-                                } else {
-                                    {
-                                        const uint32_t to_ = channel_left_48_right_53.slot(position_left_48_right_53);
-                                        #pragma unroll 4
-                                        for (uint32_t i_ = 0; i_ < 16; ++i_) {
-                                            const uint32_t v_ = thread.index + 32 * i_;
-                                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((x + ((row_21 + int32_t((v_ / 8))) * K)) + ((i * 64) + int32_t((v_ % 8 * 8)))), ((row_21 + int32_t((v_ / 8))) < end_20));
-                                        }
-                                    }
-                                    {
-                                        const uint32_t to_ = channel_left_48_right_53.slot(position_left_48_right_53) + 8192;
-                                        #pragma unroll 4
-                                        for (uint32_t i_ = 0; i_ < 16; ++i_) {
-                                            const uint32_t v_ = thread.index + 32 * i_;
-                                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((w + ((right + (muli_9 + int32_t((v_ / 8)))) * K)) + ((i * 64) + int32_t((v_ % 8 * 8)))));
-                                        }
-                                    }
-                                    cp_async_arrive_too(channel_left_48_right_53.full(position_left_48_right_53));
-                                    __syncwarp();
-                                    if (thread.leader) mbarrier_arrive(channel_left_48_right_53.full(position_left_48_right_53));
-                                }
-                            }
-                            position_left_48_right_53.advance();
-                        }
+                        position_left_48_right_53.advance();
                     }
                 }
-                count_left_48_right_53 += trips_0;
             }
+            count_left_48_right_53 += trips_0;
         }
     }
     if (warp_index() - 4 < 4) {

@@ -16,7 +16,7 @@ marching_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, const __grid_c
     const Channel<4, 10240> channel_x_29_y_41{memory, memory + 45056};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
-        channel_x_29_y_41.init(1, 4);
+        channel_x_29_y_41.init(4, 4);
         mbarrier_init_fence();
         tma_prefetch(&map_x_29);
         tma_prefetch(&map_y_41);
@@ -25,108 +25,107 @@ marching_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, const __grid_c
 
     if (warp_index() < 4) {
         registers_decrease<24>();
-        if (warp_index() < 1) {
-            // ---- group 0: 1 warps
-            ThreadCoordinates thread(0);
-            uint32_t count_x_29_y_41 = 0;
-            int32_t trips_0 = 0;
-            int32_t muli_1;
-            int32_t muli_9;
-            int64_t twill_begin2_1;
-            int64_t twill_grown1_9;
-            uint32_t copied_x_29_y_41 = 0;
-            // muli.twill_grown1_9 (tests/kernels/ttgir/marching.sm90.ttgir:58:630)
+        // ---- group 0: 4 warps
+        ThreadCoordinates thread(0);
+        uint32_t count_x_29_y_41 = 0;
+        int32_t trips_0 = 0;
+        int32_t muli_1;
+        int32_t muli_9;
+        int64_t twill_begin2_1;
+        int64_t twill_grown1_9;
+        uint32_t copied_x_29_y_41 = 0;
+        // muli.twill_grown1_9 (tests/kernels/ttgir/marching.sm90.ttgir:58:630)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 16;
+            const int32_t get_program_id_8_ = int32_t(blockIdx.y);
+            muli_9 = get_program_id_8_ * 64;
+            const int32_t twill_grown1_2_ = K - 0;
+            const int32_t twill_grown1_3_ = 64 - 1;
+            const int32_t twill_grown1_4_ = twill_grown1_2_ + twill_grown1_3_;
+            const int32_t twill_grown1_5_ = twill_grown1_4_ / 64;
+            const int32_t twill_grown1_6_ = max(twill_grown1_5_, 0);
+            const int64_t twill_grown1_7_ = (int64_t)(twill_grown1_6_);
+            twill_grown1_9 = twill_grown1_7_ * int64_t(64);
+        }
+        for (int32_t u1_v = 0; u1_v < steps; u1_v += 1) {
+            // muli.twill_begin2_1 (tests/kernels/ttgir/marching.sm90.ttgir:59:84)
             {
-                const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                muli_1 = get_program_id_0_ * 16;
-                const int32_t get_program_id_8_ = int32_t(blockIdx.y);
-                muli_9 = get_program_id_8_ * 64;
-                const int32_t twill_grown1_2_ = K - 0;
-                const int32_t twill_grown1_3_ = 64 - 1;
-                const int32_t twill_grown1_4_ = twill_grown1_2_ + twill_grown1_3_;
-                const int32_t twill_grown1_5_ = twill_grown1_4_ / 64;
-                const int32_t twill_grown1_6_ = max(twill_grown1_5_, 0);
-                const int64_t twill_grown1_7_ = (int64_t)(twill_grown1_6_);
-                twill_grown1_9 = twill_grown1_7_ * int64_t(64);
+                const int64_t twill_begin2_0_ = (int64_t)(u1_v);
+                twill_begin2_1 = twill_begin2_0_ * twill_grown1_9;
             }
-            for (int32_t u1_v = 0; u1_v < steps; u1_v += 1) {
-                // muli.twill_begin2_1 (tests/kernels/ttgir/marching.sm90.ttgir:59:84)
+            trips_0 = max(0, (K + 63) / 64);
+            {
+                // marching/for.0/for.0: 1 stages, an iteration every 80 cycles
+                const int32_t n = trips_0;
+                int32_t kept_x_29_corner0;
+                int32_t kept_x_29_corner1;
+                int32_t kept_x_29_corner2;
                 {
-                    const int64_t twill_begin2_0_ = (int64_t)(u1_v);
-                    twill_begin2_1 = twill_begin2_0_ * twill_grown1_9;
+                    kept_x_29_corner0 = int32_t(twill_begin2_1);
+                    kept_x_29_corner1 = int32_t(muli_1);
+                    kept_x_29_corner2 = int32_t(K);
                 }
-                trips_0 = max(0, (K + 63) / 64);
+                keep(kept_x_29_corner0);
+                keep(kept_x_29_corner1);
+                keep(kept_x_29_corner2);
+                int32_t kept_y_41_corner0;
                 {
-                    // marching/for.0/for.0: 1 stages, an iteration every 80 cycles
-                    const int32_t n = trips_0;
-                    int32_t kept_x_29_corner0;
-                    int32_t kept_x_29_corner1;
-                    int32_t kept_x_29_corner2;
+                    kept_y_41_corner0 = int32_t(muli_9);
+                }
+                keep(kept_y_41_corner0);
+                auto position_x_29_y_41 = channel_x_29_y_41.position(count_x_29_y_41);
+                for (int32_t i = 0; i < n; ++i) {
+                    // cycle 0, stage 0: load x_29_y_41 (tests/kernels/ttgir/marching.sm90.ttgir:77:17)
+                    channel_x_29_y_41.producer_acquire(position_x_29_y_41);
                     {
-                        kept_x_29_corner0 = int32_t(twill_begin2_1);
-                        kept_x_29_corner1 = int32_t(muli_1);
-                        kept_x_29_corner2 = int32_t(K);
-                    }
-                    keep(kept_x_29_corner0);
-                    keep(kept_x_29_corner1);
-                    keep(kept_x_29_corner2);
-                    int32_t kept_y_41_corner0;
-                    {
-                        kept_y_41_corner0 = int32_t(muli_9);
-                    }
-                    keep(kept_y_41_corner0);
-                    auto position_x_29_y_41 = channel_x_29_y_41.position(count_x_29_y_41);
-                    for (int32_t i = 0; i < n; ++i) {
-                        // cycle 0, stage 0: load x_29_y_41 (tests/kernels/ttgir/marching.sm90.ttgir:77:17)
-                        channel_x_29_y_41.producer_acquire(position_x_29_y_41);
+                        bool inside_ = true;
                         {
-                            bool inside_ = true;
-                            {
-                                inside_ = inside_ && kept_x_29_corner2 + int32_t((i * 64)) * -1 >= 64;
-                            }
-                            if (inside_) {
-                                if (thread.leader) {
-                                    if (copied_x_29_y_41) fence_async_shared(), --copied_x_29_y_41;
-                                    mbarrier_arrive_expect(channel_x_29_y_41.full(position_x_29_y_41), 10240);
-                                    {
-                                        const int32_t twill_begin1_0_ = (i * 64) / 64;
-                                        tma_load(channel_x_29_y_41.slot(position_x_29_y_41), &map_x_29, channel_x_29_y_41.full(position_x_29_y_41), int32_t(kept_x_29_corner0 + int32_t(twill_begin1_0_) * 64), int32_t(kept_x_29_corner1));
-                                    }
-                                    {
-                                        tma_load(channel_x_29_y_41.slot(position_x_29_y_41) + 2048, &map_y_41, channel_x_29_y_41.full(position_x_29_y_41), int32_t(kept_y_41_corner0), int32_t(int32_t((i * 64))));
-                                    }
-                                }
-                            } else {
+                            inside_ = inside_ && kept_x_29_corner2 + int32_t((i * 64)) * -1 >= 64;
+                        }
+                        if (inside_) {
+                            if (thread.leader) {
+                                if (copied_x_29_y_41) fence_async_shared(), --copied_x_29_y_41;
+                                mbarrier_arrive_expect(channel_x_29_y_41.full(position_x_29_y_41), 10240);
                                 {
                                     const int32_t twill_begin1_0_ = (i * 64) / 64;
-                                    const int64_t twill_begin1_1_ = (int64_t)(twill_begin1_0_);
-                                    const int64_t twill_begin1_3_ = twill_begin1_1_ * int64_t(64);
-                                    const uint32_t to_ = channel_x_29_y_41.slot(position_x_29_y_41);
-                                    #pragma unroll 4
-                                    for (uint32_t i_ = 0; i_ < 4; ++i_) {
-                                        const uint32_t v_ = thread.index + 32 * i_;
-                                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 2048 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((((a + ((muli_1 + int32_t((v_ / 8))) * K)) + int32_t((v_ % 8 * 8))) + twill_begin2_1) + twill_begin1_3_), (((i * 64) + int32_t((v_ % 8 * 8))) < K));
-                                    }
+                                    tma_load(channel_x_29_y_41.slot(position_x_29_y_41), &map_x_29, channel_x_29_y_41.full(position_x_29_y_41), int32_t(kept_x_29_corner0 + int32_t(twill_begin1_0_) * 64), int32_t(kept_x_29_corner1));
                                 }
                                 {
-                                    const uint32_t to_ = channel_x_29_y_41.slot(position_x_29_y_41) + 2048;
-                                    #pragma unroll 4
-                                    for (uint32_t i_ = 0; i_ < 16; ++i_) {
-                                        const uint32_t v_ = thread.index + 32 * i_;
-                                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((b + (((i * 64) + int32_t((v_ / 8))) * N)) + (muli_9 + int32_t((v_ % 8 * 8)))), (((i * 64) + int32_t((v_ / 8))) < K));
-                                    }
+                                    tma_load(channel_x_29_y_41.slot(position_x_29_y_41) + 2048, &map_y_41, channel_x_29_y_41.full(position_x_29_y_41), int32_t(kept_y_41_corner0), int32_t(int32_t((i * 64))));
                                 }
-                                cp_async_arrive_too(channel_x_29_y_41.full(position_x_29_y_41));
-                                __syncwarp();
-                                if (thread.leader) mbarrier_arrive(channel_x_29_y_41.full(position_x_29_y_41));
-                                copied_x_29_y_41 = 4;
                             }
+                            else if (thread.lane == 0) mbarrier_arrive(channel_x_29_y_41.full(position_x_29_y_41));
+                        } else {
+                            {
+                                const int32_t twill_begin1_0_ = (i * 64) / 64;
+                                const int64_t twill_begin1_1_ = (int64_t)(twill_begin1_0_);
+                                const int64_t twill_begin1_3_ = twill_begin1_1_ * int64_t(64);
+                                const uint32_t to_ = channel_x_29_y_41.slot(position_x_29_y_41);
+                                #pragma unroll 4
+                                for (uint32_t i_ = 0; i_ < 1; ++i_) {
+                                    const uint32_t v_ = thread.index + 128 * i_;
+                                    cp_async<16>(to_ + v_ % 8 * 16 / 128 * 2048 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((((a + ((muli_1 + int32_t((v_ / 8))) * K)) + int32_t((v_ % 8 * 8))) + twill_begin2_1) + twill_begin1_3_), (((i * 64) + int32_t((v_ % 8 * 8))) < K));
+                                }
+                            }
+                            {
+                                const uint32_t to_ = channel_x_29_y_41.slot(position_x_29_y_41) + 2048;
+                                #pragma unroll 4
+                                for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                    const uint32_t v_ = thread.index + 128 * i_;
+                                    cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((b + (((i * 64) + int32_t((v_ / 8))) * N)) + (muli_9 + int32_t((v_ % 8 * 8)))), (((i * 64) + int32_t((v_ / 8))) < K));
+                                }
+                            }
+                            cp_async_arrive_too(channel_x_29_y_41.full(position_x_29_y_41));
+                            __syncwarp();
+                            if (thread.lane == 0) mbarrier_arrive(channel_x_29_y_41.full(position_x_29_y_41));
+                            copied_x_29_y_41 = 4;
                         }
-                        position_x_29_y_41.advance();
                     }
+                    position_x_29_y_41.advance();
                 }
-                count_x_29_y_41 += trips_0;
             }
+            count_x_29_y_41 += trips_0;
         }
     }
     if (warp_index() - 4 < 4) {

@@ -15,9 +15,9 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     const Channel<8, 8192> channel_y_32{memory, memory + 70656};
-    enum NamedBarrier : uint32_t { group_1_barrier = 2 };
+    enum NamedBarrier : uint32_t { group_0_barrier = 1, group_1_barrier = 2 };
     if (threadIdx.x == 0) {
-        channel_y_32.init(1, 4);
+        channel_y_32.init(4, 4);
         mbarrier_init_fence();
         tma_prefetch(&map_y_32);
     }
@@ -25,156 +25,163 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
 
     if (warp_index() < 4) {
         registers_decrease<24>();
-        if (warp_index() < 1) {
-            // ---- group 0: 1 warps
-            ThreadCoordinates thread(0);
-            uint32_t count_y_32 = 0;
-            int32_t trips_0 = 0;
-            int32_t end_5;
-            // minsi.end_5 (tests/kernels/ttgir/scored.sm90.ttgir:56:14)
-            {
-                const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                const int32_t muli_1_ = get_program_id_0_ * 4;
-                int32_t end_4_;
-                end_4_ = INT32_MIN;
-                for (int i_ = 0; i_ < 1; ++i_)
-                    if (thread.index + 32 * i_ < 4) end_4_ = max(end_4_, *(ends + (muli_1_ + int32_t((thread.index + 32 * i_)))));
-                for (int lanes = 1; lanes < 32; lanes *= 2) end_4_ = max(end_4_, __shfl_xor_sync(~0u, end_4_, lanes));
-                end_5 = min(end_4_, N);
-            }
-            trips_0 = max(0, (end_5 + 63) / 64);
-            {
-                // scored/for.0: 3 stages, an iteration every 720 cycles
-                const int32_t n = trips_0;
-                int32_t kept_y_32_corner0;
-                {
-                    kept_y_32_corner0 = int32_t(end_5);
-                }
-                keep(kept_y_32_corner0);
-                if (n >= 2) {
-                    // cycle 0, stage 0: load y_32 (tests/kernels/ttgir/scored.sm90.ttgir:92:15)
-                    channel_y_32.producer_acquire(count_y_32);
-                    {
-                        bool inside_ = true;
-                        {
-                            inside_ = inside_ && kept_y_32_corner0 + int32_t(0) * -1 >= 64;
-                        }
-                        if (inside_) {
-                            if (thread.leader) {
-                                mbarrier_arrive_expect(channel_y_32.full(count_y_32), 8192);
-                                {
-                                    tma_load(channel_y_32.slot(count_y_32), &map_y_32, channel_y_32.full(count_y_32), int32_t(0), int32_t(int32_t(0)));
-                                }
-                            }
-                        } else {
-                            {
-                                const uint32_t to_ = channel_y_32.slot(count_y_32);
-                                #pragma unroll 4
-                                for (uint32_t i_ = 0; i_ < 16; ++i_) {
-                                    const uint32_t v_ = thread.index + 32 * i_;
-                                    cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((k + ((0 + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))), ((0 + int32_t((v_ / 8))) < end_5));
-                                }
-                            }
-                            cp_async_arrive_too(channel_y_32.full(count_y_32));
-                            __syncwarp();
-                            if (thread.leader) mbarrier_arrive(channel_y_32.full(count_y_32));
-                        }
-                    }
-                    // cycle 0, stage 0: load y_32 (tests/kernels/ttgir/scored.sm90.ttgir:92:15)
-                    channel_y_32.producer_acquire(count_y_32 + 1);
-                    {
-                        bool inside_ = true;
-                        {
-                            inside_ = inside_ && kept_y_32_corner0 + int32_t(64) * -1 >= 64;
-                        }
-                        if (inside_) {
-                            if (thread.leader) {
-                                mbarrier_arrive_expect(channel_y_32.full(count_y_32 + 1), 8192);
-                                {
-                                    tma_load(channel_y_32.slot(count_y_32 + 1), &map_y_32, channel_y_32.full(count_y_32 + 1), int32_t(0), int32_t(int32_t(64)));
-                                }
-                            }
-                        } else {
-                            {
-                                const uint32_t to_ = channel_y_32.slot(count_y_32 + 1);
-                                #pragma unroll 4
-                                for (uint32_t i_ = 0; i_ < 16; ++i_) {
-                                    const uint32_t v_ = thread.index + 32 * i_;
-                                    cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((k + ((64 + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))), ((64 + int32_t((v_ / 8))) < end_5));
-                                }
-                            }
-                            cp_async_arrive_too(channel_y_32.full(count_y_32 + 1));
-                            __syncwarp();
-                            if (thread.leader) mbarrier_arrive(channel_y_32.full(count_y_32 + 1));
-                        }
-                    }
-                    auto position_y_32 = channel_y_32.position(count_y_32 + 2);
-                    for (int32_t i = 2; i < n; ++i) {
-                        // cycle 0, stage 0: load y_32 (tests/kernels/ttgir/scored.sm90.ttgir:92:15)
-                        channel_y_32.producer_acquire(position_y_32);
-                        {
-                            bool inside_ = true;
-                            {
-                                inside_ = inside_ && kept_y_32_corner0 + int32_t((i * 64)) * -1 >= 64;
-                            }
-                            if (inside_) {
-                                if (thread.leader) {
-                                    mbarrier_arrive_expect(channel_y_32.full(position_y_32), 8192);
-                                    {
-                                        tma_load(channel_y_32.slot(position_y_32), &map_y_32, channel_y_32.full(position_y_32), int32_t(0), int32_t(int32_t((i * 64))));
-                                    }
-                                }
-                            } else {
-                                {
-                                    const uint32_t to_ = channel_y_32.slot(position_y_32);
-                                    #pragma unroll 4
-                                    for (uint32_t i_ = 0; i_ < 16; ++i_) {
-                                        const uint32_t v_ = thread.index + 32 * i_;
-                                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((k + (((i * 64) + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))), (((i * 64) + int32_t((v_ / 8))) < end_5));
-                                    }
-                                }
-                                cp_async_arrive_too(channel_y_32.full(position_y_32));
-                                __syncwarp();
-                                if (thread.leader) mbarrier_arrive(channel_y_32.full(position_y_32));
-                            }
-                        }
-                        position_y_32.advance();
-                    }
-                } else {
-                    for (int32_t i = 0; i < n; ++i) {
-                        // cycle 0, stage 0: load y_32 (tests/kernels/ttgir/scored.sm90.ttgir:92:15)
-                        channel_y_32.producer_acquire(count_y_32 + i);
-                        {
-                            bool inside_ = true;
-                            {
-                                inside_ = inside_ && kept_y_32_corner0 + int32_t((i * 64)) * -1 >= 64;
-                            }
-                            if (inside_) {
-                                if (thread.leader) {
-                                    mbarrier_arrive_expect(channel_y_32.full(count_y_32 + i), 8192);
-                                    {
-                                        tma_load(channel_y_32.slot(count_y_32 + i), &map_y_32, channel_y_32.full(count_y_32 + i), int32_t(0), int32_t(int32_t((i * 64))));
-                                    }
-                                }
-                            } else {
-                                {
-                                    const uint32_t to_ = channel_y_32.slot(count_y_32 + i);
-                                    #pragma unroll 4
-                                    for (uint32_t i_ = 0; i_ < 16; ++i_) {
-                                        const uint32_t v_ = thread.index + 32 * i_;
-                                        cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((k + (((i * 64) + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))), (((i * 64) + int32_t((v_ / 8))) < end_5));
-                                    }
-                                }
-                                cp_async_arrive_too(channel_y_32.full(count_y_32 + i));
-                                __syncwarp();
-                                if (thread.leader) mbarrier_arrive(channel_y_32.full(count_y_32 + i));
-                            }
-                        }
-                    }
-                }
-            }
-            count_y_32 += trips_0;
+        // ---- group 0: 4 warps
+        ThreadCoordinates thread(0);
+        uint32_t count_y_32 = 0;
+        int32_t trips_0 = 0;
+        int32_t end_5;
+        // minsi.end_5 (tests/kernels/ttgir/scored.sm90.ttgir:56:14)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            const int32_t muli_1_ = get_program_id_0_ * 4;
+            int32_t end_4_;
+            end_4_ = INT32_MIN;
+            for (int i_ = 0; i_ < 1; ++i_)
+                if (thread.index + 128 * i_ < 4) end_4_ = max(end_4_, *(ends + (muli_1_ + int32_t((thread.index + 128 * i_)))));
+            for (int lanes = 1; lanes < 32; lanes *= 2) end_4_ = max(end_4_, __shfl_xor_sync(~0u, end_4_, lanes));
+            named_barrier_sync(group_0_barrier, 128);
+            if (thread.lane == 0) shared_at<int32_t>(memory + 65536 + thread.warp * sizeof(int32_t)) = end_4_;
+            named_barrier_sync(group_0_barrier, 128);
+            end_4_ = INT32_MIN;
+            for (int warp = 0; warp < 4; ++warp) end_4_ = max(end_4_, shared_at<int32_t>(memory + 65536 + warp * sizeof(int32_t)));
+            end_5 = min(end_4_, N);
         }
+        trips_0 = max(0, (end_5 + 63) / 64);
+        {
+            // scored/for.0: 3 stages, an iteration every 720 cycles
+            const int32_t n = trips_0;
+            int32_t kept_y_32_corner0;
+            {
+                kept_y_32_corner0 = int32_t(end_5);
+            }
+            keep(kept_y_32_corner0);
+            if (n >= 2) {
+                // cycle 0, stage 0: load y_32 (tests/kernels/ttgir/scored.sm90.ttgir:92:15)
+                channel_y_32.producer_acquire(count_y_32);
+                {
+                    bool inside_ = true;
+                    {
+                        inside_ = inside_ && kept_y_32_corner0 + int32_t(0) * -1 >= 64;
+                    }
+                    if (inside_) {
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_y_32.full(count_y_32), 8192);
+                            {
+                                tma_load(channel_y_32.slot(count_y_32), &map_y_32, channel_y_32.full(count_y_32), int32_t(0), int32_t(int32_t(0)));
+                            }
+                        }
+                        else if (thread.lane == 0) mbarrier_arrive(channel_y_32.full(count_y_32));
+                    } else {
+                        {
+                            const uint32_t to_ = channel_y_32.slot(count_y_32);
+                            #pragma unroll 4
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                const uint32_t v_ = thread.index + 128 * i_;
+                                cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((k + ((0 + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))), ((0 + int32_t((v_ / 8))) < end_5));
+                            }
+                        }
+                        cp_async_arrive_too(channel_y_32.full(count_y_32));
+                        __syncwarp();
+                        if (thread.lane == 0) mbarrier_arrive(channel_y_32.full(count_y_32));
+                    }
+                }
+                // cycle 0, stage 0: load y_32 (tests/kernels/ttgir/scored.sm90.ttgir:92:15)
+                channel_y_32.producer_acquire(count_y_32 + 1);
+                {
+                    bool inside_ = true;
+                    {
+                        inside_ = inside_ && kept_y_32_corner0 + int32_t(64) * -1 >= 64;
+                    }
+                    if (inside_) {
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_y_32.full(count_y_32 + 1), 8192);
+                            {
+                                tma_load(channel_y_32.slot(count_y_32 + 1), &map_y_32, channel_y_32.full(count_y_32 + 1), int32_t(0), int32_t(int32_t(64)));
+                            }
+                        }
+                        else if (thread.lane == 0) mbarrier_arrive(channel_y_32.full(count_y_32 + 1));
+                    } else {
+                        {
+                            const uint32_t to_ = channel_y_32.slot(count_y_32 + 1);
+                            #pragma unroll 4
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                const uint32_t v_ = thread.index + 128 * i_;
+                                cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((k + ((64 + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))), ((64 + int32_t((v_ / 8))) < end_5));
+                            }
+                        }
+                        cp_async_arrive_too(channel_y_32.full(count_y_32 + 1));
+                        __syncwarp();
+                        if (thread.lane == 0) mbarrier_arrive(channel_y_32.full(count_y_32 + 1));
+                    }
+                }
+                auto position_y_32 = channel_y_32.position(count_y_32 + 2);
+                for (int32_t i = 2; i < n; ++i) {
+                    // cycle 0, stage 0: load y_32 (tests/kernels/ttgir/scored.sm90.ttgir:92:15)
+                    channel_y_32.producer_acquire(position_y_32);
+                    {
+                        bool inside_ = true;
+                        {
+                            inside_ = inside_ && kept_y_32_corner0 + int32_t((i * 64)) * -1 >= 64;
+                        }
+                        if (inside_) {
+                            if (thread.leader) {
+                                mbarrier_arrive_expect(channel_y_32.full(position_y_32), 8192);
+                                {
+                                    tma_load(channel_y_32.slot(position_y_32), &map_y_32, channel_y_32.full(position_y_32), int32_t(0), int32_t(int32_t((i * 64))));
+                                }
+                            }
+                            else if (thread.lane == 0) mbarrier_arrive(channel_y_32.full(position_y_32));
+                        } else {
+                            {
+                                const uint32_t to_ = channel_y_32.slot(position_y_32);
+                                #pragma unroll 4
+                                for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                    const uint32_t v_ = thread.index + 128 * i_;
+                                    cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((k + (((i * 64) + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))), (((i * 64) + int32_t((v_ / 8))) < end_5));
+                                }
+                            }
+                            cp_async_arrive_too(channel_y_32.full(position_y_32));
+                            __syncwarp();
+                            if (thread.lane == 0) mbarrier_arrive(channel_y_32.full(position_y_32));
+                        }
+                    }
+                    position_y_32.advance();
+                }
+            } else {
+                for (int32_t i = 0; i < n; ++i) {
+                    // cycle 0, stage 0: load y_32 (tests/kernels/ttgir/scored.sm90.ttgir:92:15)
+                    channel_y_32.producer_acquire(count_y_32 + i);
+                    {
+                        bool inside_ = true;
+                        {
+                            inside_ = inside_ && kept_y_32_corner0 + int32_t((i * 64)) * -1 >= 64;
+                        }
+                        if (inside_) {
+                            if (thread.leader) {
+                                mbarrier_arrive_expect(channel_y_32.full(count_y_32 + i), 8192);
+                                {
+                                    tma_load(channel_y_32.slot(count_y_32 + i), &map_y_32, channel_y_32.full(count_y_32 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                                }
+                            }
+                            else if (thread.lane == 0) mbarrier_arrive(channel_y_32.full(count_y_32 + i));
+                        } else {
+                            {
+                                const uint32_t to_ = channel_y_32.slot(count_y_32 + i);
+                                #pragma unroll 4
+                                for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                    const uint32_t v_ = thread.index + 128 * i_;
+                                    cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((k + (((i * 64) + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))), (((i * 64) + int32_t((v_ / 8))) < end_5));
+                                }
+                            }
+                            cp_async_arrive_too(channel_y_32.full(count_y_32 + i));
+                            __syncwarp();
+                            if (thread.lane == 0) mbarrier_arrive(channel_y_32.full(count_y_32 + i));
+                        }
+                    }
+                }
+            }
+        }
+        count_y_32 += trips_0;
     }
     if (warp_index() - 4 < 4) {
         registers_increase<232>();

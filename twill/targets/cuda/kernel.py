@@ -49,7 +49,7 @@ from twill.targets.cuda.host import device_maps
 from twill.targets.cuda.host.idle_blocks import returned_early
 from twill.targets.cuda.host.launcher import alone, launcher, other_launcher, other_name
 from twill.targets.cuda.host.parameters import maps, parameters
-from twill.targets.cuda.loads.tiled_form import TiledForm, tiled_form, without_cluster
+from twill.targets.cuda.loads.tiled_form import TiledForm, copied_partly, tiled_form, without_cluster
 from twill.targets.cuda.loops.barriers import copied_before
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.names import count
@@ -191,7 +191,7 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
     lines += [] if scoped else declared.values()
     lines += _named_barriers(program, "\n".join(roles))
     lines += [f"const uint32_t {PAIR_RANK} = cluster_rank();"] if program.clustered else []
-    inits = [*_inits(program), *(_init_dependence(program, one) for one in program.dependences)]
+    inits = [*_inits(form), *(_init_dependence(program, one) for one in program.dependences)]
     inits += [f"mbarrier_init({name}, 1);" for name in _drains(program)]
     if program.claiming is not None:
         inits.append(f"{CLAIMED}.init({sum(group.warps for group in readers_of_claims(program))});")
@@ -358,15 +358,18 @@ def _named_barriers(program: Program, roles: str) -> list[str]:
     return [f"enum NamedBarrier : uint32_t {{ {', '.join(used)} }};"] if used else []
 
 
-def _inits(program: Program) -> list[str]:
+def _inits(form: TiledForm) -> list[str]:
     """Barriers of the channels; local ones need none."""
-    owners = (one for one in program.channels if one.slot_owner == one.id)
-    return [_init(program, channel) for channel in owners if not channel.local]
+    owners = (one for one in form.program.channels if one.slot_owner == one.id)
+    return [_init(form, channel) for channel in owners if not channel.local]
 
 
-def _init(program: Program, channel: Channel) -> str:
+def _init(form: TiledForm, channel: Channel) -> str:
+    """One thread starts TMA, unless the warps of the group may have to copy: each of these arrives."""
+    program = form.program
     warps = {group.id: group.warps for group in program.groups}
-    full = 1 if channel.filled_by == "tma" else warps[channel.producer]
+    shared = channel.filled_by != "tma" or channel.id in copied_partly(form)
+    full = warps[channel.producer] if shared else 1
     if channel.by_warpgroup:
         full = WARPGROUP
     released = sum(warps[group] for group in channel.releasing)

@@ -39,6 +39,7 @@ from twill.targets.cuda.loads.register_loads import Kept, Loading, loaded, loadi
 from twill.targets.cuda.loads.row_numbers import Passed, Rows, of_lane, own_element, passed, rows, told_apart
 from twill.targets.cuda.loads.tile_copies import Places, copied, copy, copy_places, filling_text, masked
 from twill.targets.cuda.loads.tiled_corners import NOTHING_FIXED
+from twill.targets.cuda.loads.tiled_form import TiledForm, copied_partly
 from twill.targets.cuda.loads.tiled_loads import TiledLoad
 from twill.targets.cuda.loops.barriers import fenced_by_producer, fences
 from twill.targets.cuda.names import channel as channel_name
@@ -222,19 +223,27 @@ def _every(emitter: Emitter, it: ProducerLoad) -> list[str]:
     fence = [f"if ({before}) fence_async_shared(), --{before};"] if fenced else []
     start = ["if (thread.leader) {", *indented([*fence, expect, *lines]), "}"]
     acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
-    if not inside:
-        several = emitter.group.warps > 1
-        return (
-            [head, f"{ISSUER} {{", *indented([acquire, *start]), "}"] if several else [head, acquire, *start]
-        )
     full = f"{channel_name(it.channel)}.full({n})"
+    several, arrive = emitter.group.warps > 1, f"mbarrier_arrive({full});"
+    if several and _shares_copies(emitter, it.channel):
+        start.append(f"else if (thread.lane == 0) {arrive}")
+    elif several:
+        return [head, f"{ISSUER} {{", *indented([acquire, *start]), "}"]
+    if not inside:
+        return [head, acquire, *start]
     numbers, lines = _filled(emitter, it, n)
     copied = [*numbers, *lines, f"cp_async_arrive_too({full});", "__syncwarp();"]
-    copied.append(f"if (thread.leader) mbarrier_arrive({full});")
+    copied.append(f"if (thread.{'lane == 0' if several else 'leader'}) {arrive}")
     copied += [f"{before} = {emitter.program.channel(it.channel).depth};"] if fenced else []
     other = ["} else {", *indented(copied), "}"]
     chosen = ["bool inside_ = true;", *inside, "if (inside_) {", *indented(start), *other]
     return [head, acquire, "{", *indented(chosen), "}"]
+
+
+def _shares_copies(emitter: Emitter, channel: str) -> bool:
+    """Whether each warp of the group arrives for a slot, as all of them copy it where TMA can not load it."""
+    owner = emitter.program.channel(channel).slot_owner
+    return owner in copied_partly(TiledForm(emitter.program, emitter.tiled))
 
 
 def _inside(emitter: Emitter, it: ProducerLoad) -> list[str]:
