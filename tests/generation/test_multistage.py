@@ -98,6 +98,20 @@ def test_taken_where_an_iteration_is_clearly_shorter(
     assert all("every 1000 cycles predicted" in note for note in notes)
 
 
+@pytest.mark.parametrize(("times", "taken"), [(CLEARLY * 1.01, True), (CLEARLY * 0.99, False)])
+def test_taken_where_threads_that_only_copy_are_clearly_late(
+    monkeypatch: pytest.MonkeyPatch, times: float, taken: bool
+) -> None:
+    first, other = _attempts(SMALL)
+    (path,) = first.intervals
+    cycles = other.of_sm() * first.program.resident_blocks * times
+    for name, found in (("late_copies", {path: cycles}), ("_waits_less", False), ("fills_more", False)):
+        monkeypatch.setattr(f"twill.generation.choices.multistage.{name}", lambda *given, found=found: found)  # pyright: ignore
+    best = multistage(first, lambda given: other)
+    assert (best is not first) == taken
+    assert not best.least, "it is for the comparison alone"
+
+
 @pytest.mark.parametrize(("blocks", "times", "taken"), [(1, 1.01, True), (1, 0.99, False), (2, 1.01, False)])
 def test_groups_that_pass_tiles_take_longer_than_simulated(
     monkeypatch: pytest.MonkeyPatch, blocks: int, times: float, taken: bool

@@ -235,6 +235,22 @@ def test_thread_blocks_whose_threads_copy_slowly_stay(kernel: str, pace: int, la
     assert persistence.copies_late(made, timed) == late
 
 
+@pytest.mark.parametrize(("kernel", "times"), [("paged", 2), ("pointers", 1)])
+def test_tiles_that_lie_where_an_iteration_loads_take_longer_to_copy(kernel: str, times: int) -> None:
+    """Each of a thread's copies has an address of its own; not one that TMA makes."""
+    made, (_, scheduled) = program(kernel), loops(kernel)
+    machine = scheduled[0].machine
+    slow = replace(machine, copies=replace(machine.copies, lean_pace=2 * machine.copies.pace))
+    timed = [replace(one, machine=slow) for one in scheduled]
+    even = replace(machine, copies=replace(machine.copies, lean_pace=machine.copies.pace))
+    alike = [replace(one, machine=even) for one in scheduled]
+    path = scheduled[0].loop.path
+    taken, plain = (persistence.copied_in(made, one)[path] for one in (timed, alike))
+    assert plain < taken <= times * plain if times > 1 else taken == plain
+    ops = frozenset(op.index for op in made.function.walk())
+    assert persistence.copied_in(made, timed, ops)[path] == 0
+
+
 def test_thread_blocks_that_no_launch_has_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """More of them share an SM where TMA loads all tiles; that it can is known when the kernel is printed."""
     inputs = replace(GEMM, spec="tests/kernels/ttgir/clamped.sm90.ttgir", persistent=False)

@@ -68,6 +68,19 @@ def test_a_shallow_channel_exposes_the_latency_of_loads() -> None:
     assert any(location.startswith("consumer_wait") for _, location in found.waits)
 
 
+def test_groups_that_synchronize_wait_for_each_other_and_for_stores() -> None:
+    """`settled` loads what another group stores: what the loops behind that take moves by what stores take."""
+
+    def end(costs: Costs) -> float:
+        made, (_, scheduled) = program("settled"), loops("settled")
+        assert made.orders_stores
+        assert len(made.groups) > 1
+        return max(one.end for one in simulate(made, scheduled, same(4, 1), costs))
+
+    before = end(replace(COSTS, stored=0))
+    assert end(COSTS) == pytest.approx(before + COSTS.stored, abs=1)
+
+
 @pytest.mark.parametrize("kernel", EXAMPLES)
 def test_no_prediction_beats_the_units(kernel: str) -> None:
     """Shared memory and issue slots included."""
