@@ -69,7 +69,7 @@ def test_a_shallow_channel_exposes_the_latency_of_loads() -> None:
 
 
 def test_groups_that_synchronize_wait_for_each_other_and_for_stores() -> None:
-    """`settled` loads what another group stores: what the loops behind that take moves by what stores take."""
+    """`settled` loads what another group stores: its end moves by what that takes."""
 
     def end(costs: Costs) -> float:
         made, (_, scheduled) = program("settled"), loops("settled")
