@@ -539,9 +539,17 @@ MUTANTS = (
     Mutant(
         "full-count",
         f"{CUDA}/kernel.py",
-        '1 if channel.filled_by == "tma" else warps[channel.producer]',
-        '2 if channel.filled_by == "tma" else warps[channel.producer]',
+        "warps[channel.producer] if shared else 1",
+        "warps[channel.producer] if shared else 2",
         "one more arrival",
+    ),
+    Mutant(
+        "shared-copies-count",
+        f"{CUDA}/kernel.py",
+        "channel.id in copied_partly(form)",
+        "False",
+        "a slot that several warps copy is full when the first of them has arrived",
+        ("apportioned",),
     ),
     Mutant(
         "empty-count",
