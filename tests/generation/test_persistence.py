@@ -24,6 +24,7 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options
 from twill.pipeline import Begun
+from twill.simulate import predict as predict_module
 from twill.targets.cuda.loads import tiled_form
 from twill.warp.plan import Options as Lowering
 from twill.warp.tiles_in_flight import TRIPS
@@ -233,6 +234,19 @@ def test_thread_blocks_whose_threads_copy_slowly_stay(kernel: str, pace: int, la
     slow = replace(machine, copies=replace(machine.copies, pace=pace))
     timed = [replace(one, machine=slow) for one in scheduled]
     assert persistence.copies_late(made, timed) == late
+
+
+@pytest.mark.parametrize(("times", "busy"), [(0.99, True), (1.01, False)])
+def test_tiles_may_take_as_long_as_thread_blocks_that_wait_for_each_other(
+    monkeypatch: pytest.MonkeyPatch, times: float, busy: bool
+) -> None:
+    """Two of them, each busy for half of an iteration, take 1.26 times as long as the unit is busy for."""
+    made, (_, scheduled) = program("gemm"), loops("gemm")
+    shared = replace(made, launch=replace(made.launch, blocks=2), by_tma=None)
+    monkeypatch.setattr(predict_module, "intervals", lambda *_: {one.loop.path: 2048.0 for one in scheduled})  # pyright: ignore
+    taken = times * persistence.KEPT_UP * TRIPS * 1024 * 2 ** (1 / 3)
+    monkeypatch.setattr(persistence, "_persistent", lambda *_: taken)  # pyright: ignore
+    assert persistence.as_busy((shared, scheduled), (made, scheduled)) == busy
 
 
 @pytest.mark.parametrize(("kernel", "times"), [("paged", 2), ("pointers", 1)])
