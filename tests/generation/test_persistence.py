@@ -236,11 +236,12 @@ def test_thread_blocks_whose_threads_copy_slowly_stay(kernel: str, pace: int, la
     assert persistence.copies_late(made, timed) == late
 
 
-@pytest.mark.parametrize(("times", "busy"), [(0.99, True), (1.01, False)])
-def test_tiles_may_take_as_long_as_thread_blocks_that_wait_for_each_other(
-    monkeypatch: pytest.MonkeyPatch, times: float, busy: bool
+@pytest.mark.parametrize(("tiles", "times", "busy"), [(2, 0.99, True), (2, 1.01, False), (1, 0.99, False)])
+def test_several_tiles_may_take_as_long_as_thread_blocks_that_wait_for_each_other(
+    monkeypatch: pytest.MonkeyPatch, tiles: int, times: float, busy: bool
 ) -> None:
     """Two of them, each busy for half of an iteration, take 1.26 times as long as the unit is busy for."""
+    monkeypatch.setattr(Program, "tiles_in_flight", tiles)
     made, (_, scheduled) = program("gemm"), loops("gemm")
     shared = replace(made, launch=replace(made.launch, blocks=2), by_tma=None)
     monkeypatch.setattr(predict_module, "intervals", lambda *_: {one.loop.path: 2048.0 for one in scheduled})  # pyright: ignore

@@ -16,7 +16,7 @@ from twill.ir.loop import Function, Op, Tensor, shares
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import Pipelined, ProducerLoad, walk
 from twill.ops.table import role
-from twill.simulate.predict import predict, time_of_sm
+from twill.simulate.predict import of_sm, predict, time_of_sm
 from twill.targets import target
 from twill.targets.cuda.loads.tiled_form import tiled_form
 from twill.warp import tiles_in_flight
@@ -67,8 +67,9 @@ def hidden_better(made: Program, loops: Sequence[Scheduled], walking: "Lowered |
     scheduled; 0.226 persistent, with four.)"""
     if made.resident_blocks == 1:
         return False
-    copying = _through_registers(made, loops) or copies_late(made, loops)
-    return gathers(made, loops) or copying or not _keeps_up(*(walking or _with_all_slots(made, loops)))
+    if gathers(made, loops) or _through_registers(made, loops) or copies_late(made, loops):
+        return True
+    return not _keeps_up(made, loops) and not _keeps_up(*(walking or _with_all_slots(made, loops)))
 
 
 def _with_all_slots(made: Program, loops: Sequence[Scheduled]) -> "Lowered":
@@ -196,12 +197,13 @@ def alternating_faster(several: Lowered, alone: Lowered | None = None) -> bool:
 
 
 def as_busy(plain: Lowered, walking: Lowered) -> bool:
-    """Whether tiles are predicted to follow each other as fast as thread blocks that share an SM, and wait
-    for its busiest unit at times, execute their loops, were their begins and ends free. (On an H200,
-    predicted for a tile and for so many iterations: gemlite's product with weights of 5 bits by 16 rows 47195
-    cycles and 42348, not so; vLLM's fused MoE in fp8 in tiles of 64 x 128 7052 and 7854, 0.319 ms with two
-    tiles in flight and 0.358 in three thread blocks.)"""
-    return _persistent(*walking) <= KEPT_UP * tiles_in_flight.TRIPS * time_of_sm(*plain, {})
+    """Whether tiles are predicted to follow each other as fast as thread blocks that share an SM execute
+    their loops, were their begins and ends free; where several tiles are in flight, as blocks that wait for
+    its busiest unit at times. (On an H200, predicted for a tile and for so many iterations: gemlite's product
+    with weights of 5 bits by 16 rows 47195 cycles and 36864, not so; vLLM's fused MoE in fp8 in tiles of
+    64 x 128 7052 and 7854, 0.319 ms with two tiles in flight and 0.358 in three thread blocks.)"""
+    needed = time_of_sm(*plain, {}) if walking[0].tiles_in_flight > 1 else of_sm(*plain)
+    return _persistent(*walking) <= KEPT_UP * tiles_in_flight.TRIPS * needed
 
 
 def kept_as_grid(made: Program, loops: Sequence[Scheduled], blocks: int, tiles: int) -> bool:
