@@ -105,7 +105,12 @@ def test_taken_where_threads_that_only_copy_are_clearly_late(
     first, other = _attempts(SMALL)
     (path,) = first.intervals
     cycles = other.of_sm() * first.program.resident_blocks * times
-    for name, found in (("late_copies", {path: cycles}), ("_waits_less", False), ("fills_more", False)):
+    for name, found in (
+        ("late_copies", {path: cycles}),
+        ("gathered", [1]),
+        ("_waits_less", False),
+        ("fills_more", False),
+    ):
         monkeypatch.setattr(f"twill.generation.choices.multistage.{name}", lambda *given, found=found: found)  # pyright: ignore
     best = multistage(first, lambda given: other)
     assert (best is not first) == taken

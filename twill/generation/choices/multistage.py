@@ -27,7 +27,7 @@ from twill.generation.attempt import (
     walks,
 )
 from twill.generation.choices.part_of_sm import limited
-from twill.generation.choices.persistence import SHORT, late_copies
+from twill.generation.choices.persistence import SHORT, gathered, late_copies
 from twill.generation.choices.shared_sm import divided_in_vain, for_one_group, passes_for_nothing
 from twill.generation.choices.stated import Stated
 from twill.generation.generated import Generated
@@ -199,11 +199,11 @@ def _of_warpgroups(first: Attempt, attempt: Lowering, stated: Stated | None) -> 
 
 
 def _behind_copies(first: Attempt) -> Attempt:
-    """The attempt, no faster than the threads of the group that loads copy what no launch has TMA load: what
-    the group that computes copies, in more thread blocks, has more threads. (On an H200, vLLM's grouped
-    gradients of weights, whose rows are gathered: 642 cycles simulated, 800 of copies; 832 measured as a
-    grid, 706 in two thread blocks that load for themselves.)"""
-    late = late_copies(first.program, first.loops)
+    """The attempt, no faster than the threads of the group that loads gather tiles that lie where an
+    iteration loads: what the group that computes copies, in more thread blocks, has more threads. (On an
+    H200, vLLM's grouped gradients of weights: 642 cycles simulated, 800 of copies; 832 measured as a grid,
+    706 in two thread blocks that load for themselves.)"""
+    late = late_copies(first.program, first.loops) if any(gathered(first.program, first.loops)) else {}
     return replace(first, least=late) if late else first
 
 

@@ -42,6 +42,12 @@ instead of which each computes a whole tile. (On an H200, predicted and measured
 parallel_simple_gla_fwd_kernel in tiles of 64 rows 1.65 and 1.66, Triton's attention tutorial in tiles of
 64 x 128 1.34 and 1.21.)"""
 
+BESIDE_ENDS = 1.08
+"""How many times as long tiles in flight may take, each with its begin and end, as thread blocks that wait
+for a unit and whose begins and ends are free. (On an H200, predicted so, and measured of tiles in flight by
+thread blocks: vLLM's fused MoE in fp8 in tiles of 64 x 128 0.90 and 0.89, Triton's attention tutorial in
+tiles of 64 x 128 1.03 and 0.88; vLLM's grouped gradients of weights 1.13 and 1.31, fla's transformed queries
+of PaTH 1.24 and 1.22.)"""
 KEPT_UP = 1.02
 """Simulated cycles of an iteration by scheduled ones, at most."""
 
@@ -119,7 +125,7 @@ def copied_in(
     inside = [(group, one) for group in moving for one in walk(group.body) if isinstance(one, Pipelined)]
     copies, found = loops[0].machine.copies, {one.loop.path: 0.0 for one in loops}
     masked = {op.index for op in made.function.walk() if role(op) == "pointer_load" and op.operands[1:]}
-    anew = (masked if made.lean else set[int]()) | {op.index for op in _gathered(made, loops)}
+    anew = (masked if made.lean else set[int]()) | {op.index for op in gathered(made, loops)}
     for group, one in inside:
         counted = [(op, count) for op, count in _copies(made, group, one) if op not in by_tma]
         again = sum(count for op, count in counted if op in anew)
@@ -199,11 +205,13 @@ def alternating_faster(several: Lowered, alone: Lowered | None = None) -> bool:
 def as_busy(plain: Lowered, walking: Lowered) -> bool:
     """Whether tiles are predicted to follow each other as fast as thread blocks that share an SM execute
     their loops, were their begins and ends free; where several tiles are in flight, as blocks that wait for
-    its busiest unit at times. (On an H200, predicted for a tile and for so many iterations: gemlite's product
-    with weights of 5 bits by 16 rows 47195 cycles and 36864, not so; vLLM's fused MoE in fp8 in tiles of
-    64 x 128 7052 and 7854, 0.319 ms with two tiles in flight and 0.358 in three thread blocks.)"""
-    needed = time_of_sm(*plain, {}) if walking[0].tiles_in_flight > 1 else of_sm(*plain)
-    return _persistent(*walking) <= KEPT_UP * tiles_in_flight.TRIPS * needed
+    its busiest unit at times: the loops of these tiles follow one another too, as long as they are simulated,
+    or threads copy for them. (Not so in gemlite's product with weights of 5 bits by 16 rows: 47195 cycles of
+    a tile and 36864.)"""
+    several = walking[0].tiles_in_flight > 1
+    needed = BESIDE_ENDS * time_of_sm(*plain, {}) if several else KEPT_UP * of_sm(*plain)
+    taken = _on_time(*walking) + _late(*walking, late_copies(*walking) if several else None)
+    return taken <= tiles_in_flight.TRIPS * needed
 
 
 def kept_as_grid(made: Program, loops: Sequence[Scheduled], blocks: int, tiles: int) -> bool:
@@ -216,12 +224,15 @@ def kept_as_grid(made: Program, loops: Sequence[Scheduled], blocks: int, tiles: 
 
 
 def _persistent(made: Program, loops: Sequence[Scheduled]) -> float:
-    """Predicted machine cycles from tile to tile on an SM, for loops of TRIPS iterations. Nothing hides that
-    loops take longer than scheduled: those of tiles in flight follow one another. (On an H200, fla's
-    transform_q_fwd_kernel, 1406 cycles of an iteration simulated for 896 scheduled: 0.323 ms with two tiles
-    in flight, 0.270 in two thread blocks.)"""
-    tiles = made.tiles_in_flight
-    return tiles_in_flight.cycles(read(made.module, made.function), loops, tiles) + _late(made, loops)
+    """Predicted machine cycles from tile to tile on an SM, for loops of TRIPS iterations. Where one tile is
+    in flight, nothing hides that its loops take longer than scheduled."""
+    late = _late(made, loops) if made.tiles_in_flight == 1 else 0.0
+    return _on_time(made, loops) + late
+
+
+def _on_time(made: Program, loops: Sequence[Scheduled]) -> float:
+    """The same of loops that take as long as scheduled."""
+    return tiles_in_flight.cycles(read(made.module, made.function), loops, made.tiles_in_flight)
 
 
 def _as_grid(made: Program, loops: Sequence[Scheduled]) -> float:
@@ -232,11 +243,11 @@ def _as_grid(made: Program, loops: Sequence[Scheduled]) -> float:
     return busy + (alone - busy + loops[0].machine.loads.arrival) / made.resident_blocks
 
 
-def _late(made: Program, loops: Sequence[Scheduled]) -> float:
+def _late(made: Program, loops: Sequence[Scheduled], copied: Mapping[str, float] | None = None) -> float:
     """Machine cycles by which TRIPS iterations of each loop, or their `shares` of these, take longer than
-    scheduled, as simulated, or as threads copy what no launch has TMA load."""
-    simulated, copied = predict(made, loops).loops, late_copies(made, loops)
-    taken = ((one, max(simulated[one.loop.path].interval, copied.get(one.loop.path, 0.0))) for one in loops)
+    scheduled, as simulated, or as threads copy (`copied`, by path)."""
+    simulated, least = predict(made, loops).loops, copied or {}
+    taken = ((one, max(simulated[one.loop.path].interval, least.get(one.loop.path, 0.0))) for one in loops)
     over = [max(0.0, interval - _scheduled(one)) for one, interval in taken]
     return tiles_in_flight.TRIPS * sum(map(mul, shares([one.loop for one in loops]), over))
 
@@ -255,10 +266,10 @@ def _scheduled(one: Scheduled) -> float:
 def gathers(made: Program, loops: Sequence[Scheduled]) -> bool:
     """Whether threads copy tiles from places that are loaded."""
     code = with_copies(read(made.module, made.function), loops)
-    return bool(code.reloaded) or any(True for _ in _gathered(made, loops))
+    return bool(code.reloaded) or any(True for _ in gathered(made, loops))
 
 
-def _gathered(made: Program, loops: Sequence[Scheduled]) -> Iterator[Op]:
+def gathered(made: Program, loops: Sequence[Scheduled]) -> Iterator[Op]:
     """The loads of tiles that lie where an iteration loads."""
     code = with_copies(read(made.module, made.function), loops)
     for one in loops:
