@@ -203,7 +203,9 @@ def _behind_copies(first: Attempt) -> Attempt:
     iteration loads: what the group that computes copies, in more thread blocks, has more threads. (On an
     H200, vLLM's grouped gradients of weights: 642 cycles simulated, 800 of copies; 832 measured as a grid,
     706 in two thread blocks that load for themselves.)"""
-    late = late_copies(first.program, first.loops) if any(gathered(first.program, first.loops)) else {}
+    if not any(gathered(first.program, first.loops)):
+        return first
+    late = late_copies(first.program, first.loops)
     return replace(first, least=late) if late else first
 
 
