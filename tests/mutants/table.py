@@ -1097,8 +1097,8 @@ MUTANTS = (
     Mutant(
         "older-accumulator",
         f"{WARP}/steady_state.py",
-        "return min(position for position in others if stage(position) == stage(own))",
-        "return own",
+        "return min(writers, key=lambda position: (interval.sequence[position].time, position))",
+        "return interval.firsts[interval.writers[value.id].id]",
         "an older accumulator is kept only when the last MMA of several overwrites it",
         ("chunked_random9",),
     ),
