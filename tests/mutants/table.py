@@ -546,7 +546,7 @@ MUTANTS = (
     Mutant(
         "shared-copies-count",
         f"{CUDA}/kernel.py",
-        "channel.id in copied_partly(form)",
+        "channel.id in partly",
         "False",
         "a slot that several warps copy is full when the first of them has arrived",
         ("apportioned",),
@@ -1833,7 +1833,7 @@ MUTANTS = (
     Mutant(
         "staging-unheld",
         f"{WARP}/shared_memory.py",
-        "held |= Counter({plan.slot_owner: -(-part // plan.stride)})",
+        "held |= Counter({plan.slot_owner: -(-_part(request) // plan.stride)})",
         "held |= Counter({plan.slot_owner: 1})",
         "slots that a stored tile is staged in are given up where memory lacks",
         kernels=(),

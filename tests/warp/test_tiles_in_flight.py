@@ -24,7 +24,6 @@ from twill.simulate.compare import compare
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.protocol import HazardError
 from twill.targets.cuda.kernel import _init  # pyright: ignore[reportPrivateUsage]
-from twill.targets.cuda.loads.tiled_form import TiledForm
 from twill.warp.plan import Options
 
 NUMBERS = {"M": 512, "N": 256, "K": 320}
@@ -52,7 +51,7 @@ def test_a_slot_is_released_by_the_group_of_its_tile() -> None:
     assert once.depth == 2, "one tile is read while the next arrives"
     for channel in (once, operands):
         assert channel.alternating == ((1,), (2,))
-        assert ".init(1, 4);" in _init(TiledForm(made, {}), channel), "the four warps of one group"
+        assert ".init(1, 4);" in _init(made, channel), "the four warps of one group"
 
 
 def test_a_group_counts_the_iterations_of_tiles_that_are_not_its_own() -> None:

@@ -181,6 +181,7 @@ class Clock:
 
 
 SYNC = "all groups"
+"""Names, among barriers, what they synchronize at."""
 RECENT = 8
 """MMAs, the latest, of which one may work now."""
 

@@ -150,8 +150,7 @@ def _held_slots(requests: Sequence[_StagingRequest], dead: Mapping[int, "_DeadSc
     held = Counter[str]()
     for request in requests:
         if plan := request.plan:
-            part = -(-request.bytes // _split(request, PARTS[-1]))
-            held |= Counter({plan.slot_owner: -(-part // plan.stride)})
+            held |= Counter({plan.slot_owner: -(-_part(request) // plan.stride)})
     return held | Counter({one.channel: one.slots for one in dead.values()})
 
 
@@ -320,7 +319,7 @@ def _request(demand: Demand, lying: Footprint, op: Op) -> _StagingRequest:
     for plan in plans if looped else ():
         if plan.holds_one_of(read_by_maker(demand.code, op)) and _after_its_mma(demand, plan, group):
             request = replace(plain, plan=plan, reason="read by the MMA whose result is stored, and no other")
-            if _room(demand, plan) * _split(request, PARTS[-1]) >= request.bytes:
+            if _part(request) <= _room(demand, plan):
                 return request
     for plan in () if looped else plans:
         if (
@@ -330,7 +329,7 @@ def _request(demand: Demand, lying: Footprint, op: Op) -> _StagingRequest:
             and (home(demand.code)[op.index] is None or _released_by(demand, plan, group))
         ):
             request = replace(plain, plan=plan, reason=reason)
-            if _room(demand, plan) * _split(request, PARTS[-1]) >= request.bytes:
+            if _part(request) <= _room(demand, plan):
                 return request
     return plain
 
@@ -338,6 +337,11 @@ def _request(demand: Demand, lying: Footprint, op: Op) -> _StagingRequest:
 def _room(demand: Demand, plan: ChannelPlan) -> int:
     """Bytes of the slots that a channel's schedule needs, or that are given."""
     return plan.stride * demand.depths.get(plan.slot_owner, plan.depth)
+
+
+def _part(request: _StagingRequest) -> int:
+    """Bytes of a tile that is staged in as many parts as it can be."""
+    return -(-request.bytes // _split(request, PARTS[-1]))
 
 
 def read_by_maker(code: Code, op: Op) -> tuple[Value, ...]:

@@ -266,12 +266,15 @@ def _scheduled(one: Scheduled) -> float:
 def gathers(made: Program, loops: Sequence[Scheduled]) -> bool:
     """Whether threads copy tiles from places that are loaded."""
     code = with_copies(read(made.module, made.function), loops)
-    return bool(code.reloaded) or any(True for _ in gathered(made, loops))
+    return bool(code.reloaded) or any(_gathered(code, loops))
 
 
 def gathered(made: Program, loops: Sequence[Scheduled]) -> Iterator[Op]:
     """The loads of tiles that lie where an iteration loads."""
-    code = with_copies(read(made.module, made.function), loops)
+    return _gathered(with_copies(read(made.module, made.function), loops), loops)
+
+
+def _gathered(code: Code, loops: Sequence[Scheduled]) -> Iterator[Op]:
     for one in loops:
         for op in one.loop.op.inner():
             tile = role(op) == "pointer_load" and isinstance(op.result.type, Tensor)

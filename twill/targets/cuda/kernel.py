@@ -360,15 +360,16 @@ def _named_barriers(program: Program, roles: str) -> list[str]:
 
 def _inits(form: TiledForm) -> list[str]:
     """Barriers of the channels; local ones need none."""
-    owners = (one for one in form.program.channels if one.slot_owner == one.id)
-    return [_init(form, channel) for channel in owners if not channel.local]
+    program, partly = form.program, copied_partly(form)
+    owners = (one for one in program.channels if one.slot_owner == one.id)
+    return [_init(program, channel, partly) for channel in owners if not channel.local]
 
 
-def _init(form: TiledForm, channel: Channel) -> str:
-    """One thread starts TMA, unless the warps of the group may have to copy: each of these arrives."""
-    program = form.program
+def _init(program: Program, channel: Channel, partly: Set[str] = frozenset()) -> str:
+    """One thread starts TMA, unless the warps of the group may have to copy (`partly`): each of these
+    arrives."""
     warps = {group.id: group.warps for group in program.groups}
-    shared = channel.filled_by != "tma" or channel.id in copied_partly(form)
+    shared = channel.filled_by != "tma" or channel.id in partly
     full = warps[channel.producer] if shared else 1
     if channel.by_warpgroup:
         full = WARPGROUP
