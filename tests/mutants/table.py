@@ -1848,4 +1848,13 @@ MUTANTS = (
         kernels=(),
         tests=("tests/extract/rewrite/mma/test_unpacked_operands.py",),
     ),
+    Mutant(
+        "words-of-the-first-iteration",
+        f"{CUDA}/loads/early_reads.py",
+        'started_early(emitter, fill, Iteration("first"))',
+        'started_early(emitter, fill, Iteration("first", 1))',
+        "words that a group loads an iteration ahead are those of the iteration",
+        kernels=(),
+        tests=("tests/targets/test_early_reads.py",),
+    ),
 )

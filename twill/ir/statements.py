@@ -205,6 +205,8 @@ class TileLoad:
     """Bytes of each copy, or of each access to global memory; 0 for TMA."""
     along: int | None = None
     """The dimension along which consecutive threads read, where the tile passes through their registers."""
+    early: bool = False
+    """A group that loads for others starts it an iteration before the slot is empty (`warp.words_apart`)."""
 
 
 @dataclass(frozen=True, slots=True)

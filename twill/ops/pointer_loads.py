@@ -150,10 +150,25 @@ def register_access(analysis: AxisAnalysis, op: Op) -> tuple[int, int] | None:
     return found[axis], axis
 
 
+def scattered(analysis: AxisAnalysis, op: Op) -> bool:
+    """Whether asynchronous copies would bring a vector word by word, each from where its neighbours are known
+    not to lie: such copies write a word in each cycle of shared memory, where threads that load the words
+    write one each at once. (Row scales of an fp8 product in tiles of 64 x 128 x 128 on an H200: 0.232 ms by
+    copies, 0.195 through registers, 0.176 where these are loaded an iteration ahead.)"""
+    tile, pointers = op.result.type, op.operands[0]
+    words = isinstance(tile, Tensor) and len(tile.shape) == 1 and element_bytes(pointers.type) == WORD
+    if not words or copy_bytes(analysis, op) != WORD or all_equal(analysis, op):
+        return False
+    found = step(analysis, pointers, 0)
+    return analysis.of(pointers).constancy[0] > 1 or (found is not None and found.least > 1)
+
+
 def neighbours(analysis: AxisAnalysis, op: Op, axis: int) -> Neighbours:
     """How neighbouring elements of a loaded tile lie in memory along a dimension; as much as is known."""
     pointers, *rest = op.operands
     word = WORD // element_bytes(pointers.type)
+    if word == 1:
+        return "next"
     if all(analysis.of(value).constancy[axis] % word == 0 for value in (pointers, *rest[:1])):
         return "equal"
     found = step(analysis, pointers, axis)

@@ -25,6 +25,7 @@ from twill.ops.pointer_loads import (
     one_copy,
     register_access,
     repeated_rows,
+    scattered,
     why_not,
 )
 from twill.ops.table import role
@@ -56,6 +57,7 @@ def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
         copies=vectors,
         through_registers={index: axis for index, (_, axis) in others.items()},
         across=across,
+        scattered=frozenset(index for index in found if scattered(analysis, code.ops[index])),
         repeated={
             index: rows
             for index, vector in vectors.items()

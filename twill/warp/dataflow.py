@@ -77,6 +77,8 @@ class Code:
     through_registers: Mapping[int, int] = field(default_factory=dict[int, int])
     """Of the loads in `copies`, those whose tiles pass through registers: the dimension along which
     consecutive threads read. `copies` has the bytes of each access."""
+    scattered: frozenset[int] = frozenset()
+    """Of the loads in `copies`, vectors of words that do not lie next to each other (`warp.words_apart`)."""
     repeated: Mapping[int, int] = field(default_factory=dict[int, int])
     """Of the loads in `copies`, those that bring equal rows once: how many rows of the tile are one."""
     carried: Mapping[int, tuple[Value, ...]] = field(default_factory=dict[int, tuple[Value, ...]])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from twill.ir.loop import Module
 from twill.ir.program import Program
-from twill.warp import early_reads, multistage, pipelined_loops
+from twill.warp import early_reads, multistage, pipelined_loops, words_apart
 from twill.warp.assemble import alternated, assembled, independent_warpgroups, with_registers
 from twill.warp.designs import chosen
 from twill.warp.pipelined_loops import LoopDraft
@@ -72,6 +72,7 @@ PASSES = (
     Pass("assemble", assembled),
     Pass("tiles-in-flight", alternated),
     Pass("independent-warpgroups", independent_warpgroups),
+    Pass("words-apart", words_apart.through_registers),
     Pass("registers", with_registers),
 )
 """Lowering, in order. The target takes part in `shift`, `early-reads`, `release`, `mma-waits` and

@@ -277,9 +277,11 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
     lines += kept_in_loop(emitter, it)
     lines += [*freed(emitter, it), *begun(emitter, it)]
     lines += [*first_loads(emitter, it, lambda one: compute(emitter, one)), *waiting]
+    started = [] if emitter.group.multistage else begun_early(emitter, it)
     prologue, carried = printed(emitter, it.prologue), numbers_carried(emitter, it)
     head, body = _steady(emitter, it)
-    whole = [*carried, *prologue, *head, *iterations(emitter, it, body, printed(emitter, it.epilogue))]
+    whole = [*carried, *started, *prologue, *head]
+    whole += iterations(emitter, it, body, printed(emitter, it.epilogue))
     emitter.mma.restart()
     least, emitter.least = emitter.least, 0
     short = _predicated(emitter, it) if it.predicated else printed(emitter, it.short)
@@ -302,7 +304,8 @@ def _steady(emitter: Emitter, it: Pipelined) -> tuple[list[str], list[str]]:
     emitter.positions = kept(emitter.program, it.steady, emitter.least)
     printed(emitter, it.steady)  # then what is in flight is that at the back edge, not at the entry
     emitter.in_loop = True
-    numbers, early = numbers_ahead(emitter, it.steady), begun_early(emitter, it)
+    numbers = numbers_ahead(emitter, it.steady)
+    early = begun_early(emitter, it) if emitter.group.multistage else []
     steady = _where_taken(emitter, it)
     emitter.in_loop, emitter.ahead, emitter.early, emitter.carried = False, set[str](), {}, {}
     body = [*_rematerialized(emitter, steady), *numbers, *steady, *emitter.positions.advance()]

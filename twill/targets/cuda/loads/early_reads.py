@@ -4,8 +4,9 @@ A group that computes and loads (`warp.multistage`) would wait for them in the m
 writes to a slot what it reads. Where a thread has registers for all such tiles of a slot, it reads those of
 the next iteration behind the stores of this one, and MMAs and copies take the time that the accesses need.
 (On an H200, vLLM's LoRA of experts, one tile: 64 to 59 us; a product of odd sizes, both operands: 37 to 34
-us, and 42 with one of them early, whose accesses then no longer overlap those of the other.) Takes an
-`Emitter` and a loop; gives C.
+us, and 42 with one of them early, whose accesses then no longer overlap those of the other.) A group that
+loads for others does so with words that it would wait for in every iteration (`warp.words_apart`): those of
+the first one stand before the prologue. Takes an `Emitter` and a loop; gives C.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,11 +28,12 @@ program is made anew without)."""
 
 
 def begun_early(emitter: Emitter, it: Pipelined) -> list[str]:
-    """Before the steady state: the accesses for its first load of each channel. From then on the emitter
-    knows which loads are started early."""
-    lines, room = list[str](), ROOM
+    """Before the steady state, or before the prologue in a group that loads for others: the accesses for the
+    first load there of each channel. From then on the emitter knows which loads are started early."""
+    lines, room, multistage = list[str](), ROOM, emitter.group.multistage
     for fill in _fills(emitter, it):
-        passing = {load: found for load in fill.loads if (found := _passing(emitter, fill, load))}
+        loads = (load for load in fill.loads if multistage or load.early)
+        passing = {load: found for load in loads if (found := _passing(emitter, fill, load))}
         registers = sum(found.grid.count * found.loads for found in passing.values())
         if registers > room or not all(_fixed(it, load) for load in passing):
             continue
@@ -56,16 +58,16 @@ def _passing(emitter: Emitter, fill: ProducerLoad, load: TileLoad) -> Units | No
 def _fills(emitter: Emitter, it: Pipelined) -> Iterator[ProducerLoad]:
     """The loads of channels that have one in an iteration, none of which may depend on what iterations store,
     or on a branch that some of them take."""
-    program = emitter.program
+    program, multistage = emitter.program, emitter.group.multistage
     writes = any(op.name in EFFECTS for op in program.op(it.op).inner())
-    if program.lean or not emitter.group.multistage or writes or skipped(program, it):
+    if multistage and (program.lean or writes or skipped(program, it)):
         return
     steady = [one for one in it.steady if isinstance(one, ProducerLoad)]
     for fill in steady:
         alone = [one.channel for one in steady].count(fill.channel) == 1
         if (
             alone
-            and fill.slots
+            and (fill.slots or not multistage)
             and fill.at.iteration.base == "newest"
             and program.channel(fill.channel).filled_by == "cp_async"
         ):
@@ -80,8 +82,10 @@ def _fixed(it: Pipelined, load: TileLoad) -> bool:
 
 
 def _first(emitter: Emitter, fill: ProducerLoad) -> list[str]:
-    """The accesses of the first iteration that the steady state loads: that of its first interval, or the
-    first whose slot another one has released."""
+    """The accesses of the first iteration; in a group that reads what it loads, of the first that the steady
+    state loads: that of its first interval, or the first whose slot another one has released."""
+    if not emitter.group.multistage:
+        return started_early(emitter, fill, Iteration("first"))
     loaded, released = fill.at.iteration, fill.at.iteration.later(-fill.slots)
     begin = max(emitter.least, released.offset)
     return started_early(emitter, fill, Iteration("first", begin - loaded.offset))
