@@ -3301,6 +3301,22 @@ TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
 STATE = {**dict.fromkeys("qkvo", "*fp16:16"), "K": "i32:16", "DIM": 64, "BLOCK_K": 64, "num_warps": 4}
 
 @triton.jit
+def veiled(
+    a, b, v, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """The sum of (a @ b) * v for all blocks along K, with a tile v in 16 bits that no iteration changes."""
+    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k, at = tl.arange(0, BLOCK_K), m[:, None] * N + n[None, :]
+    veil, total = tl.load(v + at).to(tl.float32), tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(b + (i + k)[:, None] * N + n[None, :])
+        total += tl.dot(x, y) * veil
+    tl.store(c + at, total)
+
+
+@triton.jit
 def graded(
     a, b, c, factors, totals, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3323,6 +3339,7 @@ def graded(
 TWILL = {
     "matmul": {**HALF, **SIZES, **TILE},
     "with_bias": {**HALF, "bias": "*fp32:16", **SIZES, **TILE},
+    "veiled": {**HALF, "v": "*bf16:16", "c": "*fp32:16", **SIZES, **TILE},
     "graded": {**HALF, **dict.fromkeys(("factors", "totals"), "*fp32:16"), **SIZES, **TILE},
     "matmul_into": {**HALF, **SIZES, **TILE, "BLOCK_N": 64, "num_warps": 4, "ACC": tl.float16},
     "matmul_outer": {**dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", **SIZES, **TILE, "BLOCK_K": 128},
@@ -4397,5 +4414,6 @@ VARIANTS = {
     "foreseen": ("foreseen", {}),
     "with_bias": ("with_bias", {}),
     "graded": ("graded", {}),
+    "veiled": ("veiled", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

@@ -196,7 +196,8 @@ class OrderBarrier:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Shared memory for a tile on its way to global memory."""
+    """Shared memory for a tile on its way to global memory or to other threads, or in place of registers
+    (`ir.program.Variable.buffer`)."""
 
     id: str
     offset: int

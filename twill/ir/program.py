@@ -46,6 +46,11 @@ class Variable:
     type: Type
     ages: int = 1
     """How many instances are kept."""
+    buffer: str = ""
+    """The buffer in shared memory that the tile lies in, where each thread alone accesses what it would hold
+    in registers; empty for registers. No MMA reads or writes such a tile, and it has one instance."""
+    stored: Type | None = None
+    """The type that its elements have in that buffer, where they were widened from a shorter one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def block_memory(
     scratch = {group: max(map(target.tiles.scratch, ops), default=0) for group, ops in through.items()}
     limit, apart = (
         min(_limit(one) + options.withheld + options.aligned, one.machine.limits.shared),
-        design.reserved + (CLAIMS if claims_tiles(options, code) else 0),
+        design.reserved + (CLAIMS if claims_tiles(options, code) else 0) + options.free,
     )
     copied = tiles.copies.items() if tiles is not None else ()
     copies = {group: tuple(one.id for one in own) for group, own in copied}

@@ -48,6 +48,9 @@ class Options:
     layout counts as they are."""
     withheld: int = 0
     """Bytes of shared memory that the schedules do without, for what else lies there."""
+    free: int = 0
+    """Bytes of shared memory that slots leave free, for tiles that are put there in place of registers
+    afterwards (`twill.warp.tiles_in_shared`)."""
     pairs: bool = False
     """MMAs are those of pairs of thread blocks (`twill.warp.pairs`)."""
     cluster: int = 1

@@ -136,6 +136,7 @@ class Emitter:
         read = {read.location.variable for read in reads if isinstance(read.location, Register)}
         writes = tuple(writes)
         written_here = {write.value for write in writes}
+        read |= {one.id for one in self.group.variables if one.buffer}
         targets = {
             write.value: variable(write.register) for write in writes if write.register.variable not in read
         }

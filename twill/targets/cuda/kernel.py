@@ -218,10 +218,11 @@ def _in_order(program: Program) -> list[str]:
 
 
 def _instances(one: Variable, masks: Set[str] = frozenset()) -> list[str]:
-    """The declarations of a variable's instances. Scalars with older ones begin with zero: nvcc warns of one
-    that is moved before it is set, though nothing reads it then."""
+    """The declarations of a variable's instances in registers. Scalars with older ones begin with zero: nvcc
+    warns of one that is moved before it is set, though nothing reads it then."""
     declared = mask_declaration if one.id in masks else declaration
-    made = [declared(one.type, variable(Register(one.id, age))) for age in range(one.ages)]
+    ages = 0 if one.buffer else one.ages
+    made = [declared(one.type, variable(Register(one.id, age))) for age in range(ages)]
     moved = isinstance(one.type, Scalar) and one.ages > 1
     return [f"{line.removesuffix(';')} = 0;" for line in made] if moved else made
 

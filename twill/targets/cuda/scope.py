@@ -53,6 +53,7 @@ from twill.targets.cuda.registers.register_tiles import (
     point,
 )
 from twill.targets.cuda.shared.in_shared import InShared
+from twill.targets.cuda.shared.own_words import OwnWords
 from twill.targets.cuda.shared.shared_tiles import Shared, addressed, dense, loaded, read_kept, shared
 from twill.targets.cuda.shared.shared_tiles import operand as as_operand
 from twill.targets.cuda.values.arithmetic import constant
@@ -215,6 +216,8 @@ class Scope:
         value = self.program.value(read.value)
         match read.location:
             case Register() as register:
+                if (own := self.own_words(register.variable)) is not None:
+                    return own
                 name = variable(register)
                 return self.held(name, value.type) if isinstance(value.type, Tensor) else name
             case Slot() as slot:
@@ -393,6 +396,16 @@ class Scope:
         form = self.layout(type)
         return moving_vectors.held(name, type, form) if self._moving(form) else held(name, type)
 
+    def own_words(self, name: str) -> OwnWords | None:
+        """A variable that lies in shared memory; None for one in registers."""
+        one = next((each for each in self.group.variables if each.id == name and each.buffer), None)
+        if one is None:
+            return None
+        buffer = next(each for each in self.program.buffers if each.id == one.buffer)
+        kind = one.stored or one.type
+        assert isinstance(kind, Tensor)
+        return OwnWords(kind, plus("memory", buffer.offset), 32 * self.group.warps)
+
     def _moving(self, form: Fragment | Spread) -> TypeGuard[Fragment]:
         return self.narrow and isinstance(form, Fragment)
 
@@ -448,6 +461,9 @@ class Scope:
                 continue
             value = self.program.value(write.value)
             try:
+                if (own := self.own_words(write.register.variable)) is not None:
+                    self.lines += own.written(self.elements(value), self.span)
+                    continue
                 self.assigned(value, variable(write.register), self.values[write.value])
             except ValueError as problem:
                 if value.producer is None:

@@ -84,6 +84,8 @@ def initialize_carried(emitter: Emitter, it: InitializeCarried) -> list[str]:
     if scope.narrow:
         scope.assigned(found, name, scope.elements(found))
         return scope.lines
+    if (own := scope.own_words(it.register.variable)) is not None:
+        return own.written(scope.elements(found))
     lines = written(found.type, name, scope.elements(found))
     return [*lines, *emitter.mma.initialized(emitter, it)]
 
