@@ -18,6 +18,7 @@ from twill.generation.builds.spills import (
     in_fewer_registers,
     least_spilled,
     spills_little,
+    with_tiles_in_shared,
 )
 from twill.generation.generated import Generated, pace_of_sm
 from twill.launch.build import severity, unbuilt
@@ -45,10 +46,12 @@ def best_retry(
     report: Callable[[str], None],
     checked: Callable[[Compiled], Generated | None],
     roomy: Callable[[Compiled], Compiled] = lambda built: built,
+    in_shared: Callable[[Compiled], Compiled] = with_tiles_in_shared,
 ) -> Generated | None:
     """The first kernel without warnings that takes about as many simulated cycles as `first`, which has them;
     otherwise the fastest that is found in FOUND, or else RETRIES, times so many seconds. What needs no
-    search is tried in any case. If all have warnings, that which spills least of those as fast as `first`, if
+    search is tried in any case. So is the kernel itself with tiles `in_shared` memory, in place of those that
+    take longer or spill. If all have warnings, that which spills least of those as fast as `first`, if
     that is at most half (LESS), or of all if `first` is not built. Only what may be taken is checked."""
     clock, before, found = own_clock(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
     began, spilling = clock.mark(), list[Compiled]()
@@ -71,21 +74,23 @@ def best_retry(
             found.append((pace, built))
         elif right_one := checked(built):
             return right_one
+    kept = in_shared(first)
+    found += [] if kept.said else [(pace_of_sm(kept.made), kept)]
     least = sorted(spilling, key=lambda one: severity(one.said))
     in_order = [*(one for _, one in sorted(found, key=lambda one: one[0])), *least]
-    picks = _without_spills(first, in_order)
+    picks = _without_spills(first, kept, in_order)
     return next((right_one for one in picks if (right_one := checked(one))), None)
 
 
-def _without_spills(first: Compiled, in_order: Sequence[Compiled]) -> Iterator[Compiled]:
+def _without_spills(first: Compiled, kept: Compiled, in_order: Sequence[Compiled]) -> Iterator[Compiled]:
     """The kernels in their order. Where the first of them spills, those that spill `LITTLE` and do not in
-    fewer registers come before it, `first` too."""
+    fewer registers come before it, `first` too; it is `kept` with tiles in shared memory otherwise."""
     if in_order and not in_order[0].said:
         yield from in_order
         return
     spilling, spared = list(takewhile(lambda one: one.said, in_order)), list[Compiled]()
     for one in (first, *spilling):
-        other = in_fewer_registers(one) if spills_little(one) else one
+        other = in_fewer_registers(one) if spills_little(one) else kept if one is first else one
         if not other.said:
             yield other
         spared.append(other)

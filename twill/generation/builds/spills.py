@@ -16,12 +16,15 @@ from twill.diagnostics import TwillError
 from twill.generation.attempt import time_of_sm
 from twill.generation.builds.checked_build import write_buildable
 from twill.generation.builds.retries import paced_by_copies
+from twill.generation.builds.shared_forms import shared_forms
 from twill.generation.choices.multistage import fill_more
 from twill.generation.generated import Generated, source
-from twill.ir.program import Program
+from twill.ir.problem import Limits
+from twill.ir.program import Launch, Program
 from twill.ir.statements import ProducerLoad, walk
 from twill.launch.build import severity, short_of_registers
 from twill.warp.lean import lean
+from twill.warp.plan import Options as Lowering
 from twill.warp.thread_block import granted, registers_at_entry, regranted
 
 MOST_SPILLED = 1024
@@ -49,6 +52,8 @@ bytes for seven 1.14 and 1.00; LMDeploy's index of DeepSeek, eight that spill 12
 launch chooses how many an SM holds, 1.14 and 0.86.)"""
 LEAN = "masks and offsets in fewer registers"
 SPARING = "fewer registers for what ptxas optimizes"
+ALL_REGISTERS = "all registers of a thread"
+IN_SHARED = "tiles in shared memory"
 STEPS = 3
 """How many numbers of registers for groups that load are tried, more or fewer."""
 LEAPS = (4, 8)
@@ -82,11 +87,13 @@ def compiled(made: Generated, changes: tuple[str, ...] = (), what: str = "") -> 
 
 
 def least_spilled(built: Compiled) -> Compiled:
-    """The kernel with the same schedule of which ptxas spills least: with other registers for the groups that
-    load while iterations exchange tiles, else in the form that copies these, in its lean form, and with other
-    registers for the groups that load, or for all threads of a group that is alone. As it is where far too
-    much is spilled for that to help, or ptxas has registers enough. (Seven runs of nvcc for the gradients of
-    FlagGems' attention, whose MMAs ptxas serialized for what lies between them, of 56 s.)"""
+    """The kernel with the same schedule of which ptxas spills least: in all registers of a thread, with other
+    registers for the groups that load while iterations exchange tiles, else in the form that copies these, in
+    its lean form, and with other registers for the groups that load, or for all threads of a group that is
+    alone. As it is where far too much is spilled for that to help, or ptxas has registers enough. (Seven runs
+    of nvcc for the gradients of FlagGems' attention, whose MMAs ptxas serialized for what lies between them,
+    of 56 s.)"""
+    built = in_all_registers(built)
     if not built.said:
         return built
     copying = _copying(built)
@@ -101,6 +108,28 @@ def least_spilled(built: Compiled) -> Compiled:
     if fewer and (not fewer.said or fewer.worth_it):
         return fewer
     return min((_best_regranted(built), *([fewer] if fewer else [])), key=_severity)
+
+
+def in_all_registers(built: Compiled) -> Compiled:
+    """The kernel whose threads, which keep the registers that they begin with, may have all that a thread can
+    have, where that spills less: an SM grants them in steps of 8, of the last of which a thread can use all
+    but one. As it is where an SM has no more of them."""
+    program, limits = built.made.program, built.made.loops[0].machine.limits
+    if not short_of_registers(built.said) or far_too_much(built.said):
+        return built
+    launch, by_tma = all_registers(program.launch, limits), program.by_tma
+    form = replace(program, launch=launch, by_tma=by_tma and all_registers(by_tma, limits))
+    found = printed(replace(built, changes=(*built.changes, ALL_REGISTERS)), form)
+    return found if found and _spills_less(found, built) else built
+
+
+def all_registers(launch: Launch, limits: Limits) -> Launch:
+    """A launch whose threads may have all registers; as it is where it has none of those left."""
+    step, warps = limits.register_step, launch.threads * launch.blocks // 32
+    most = limits.registers_per_thread // step * step
+    left = limits.registers_total // (4 * 32 * -(-warps // 4)) > limits.registers_per_thread
+    all_but_few = launch.even and launch.entry_registers == most and left
+    return replace(launch, entry_registers=limits.registers_per_thread) if all_but_few else launch
 
 
 def _copying(built: Compiled) -> Compiled:
@@ -131,6 +160,7 @@ def _with_fewer_blocks(built: Compiled) -> Compiled | None:
         fewer = replace(launch, blocks=blocks, entry_registers=registers)
         other = replace(program, launch=fewer, groups=(replace(group, registers=registers),))
         found = printed(replace(built, loading=f"{blocks} thread blocks on an SM"), other)
+        found = found and in_all_registers(found)
         if found and not found.said:
             worth_it = few is not None and _worth_it(few.made, found.made)
             return _not_spilling(few) if few and worth_it else found
@@ -147,12 +177,14 @@ def _not_spilling(few: Compiled) -> Compiled:
 
 
 def in_fewer_registers(built: Compiled) -> Compiled:
-    """The kernel with the same schedule, groups and thread blocks on an SM as ptxas optimizes it for fewer
-    registers, in its lean form, or both: the first of these that spills nothing; as it is where all do. (Less
-    is no faster: vLLM's TurboQuant attention over fp8 on an H200 has 0.95 of Triton's speed with 32 bytes
-    spilled, 0.86 with 24 in such a form.) Not the lean form where threads would compute masks again for
-    longer than an iteration takes. (vLLM's MaxSim in four thread blocks on an SM spills 4 bytes, 16 where
-    ptxas optimizes for fewer registers, and has 109 of 128 registers in its lean form.)"""
+    """The kernel with the same schedule, groups and thread blocks on an SM, in all registers of a thread, as
+    ptxas optimizes it for fewer registers, in its lean form, or both, or with tiles in shared memory: the
+    first of these that spills nothing; at most in all registers where all do. (Less is no faster: vLLM's
+    TurboQuant attention over fp8 on an H200 has 0.95 of Triton's speed with 32 bytes spilled, 0.86 with 24 in
+    such a form.) Not the lean form where threads would compute masks again for longer than an iteration
+    takes. (vLLM's MaxSim in four thread blocks on an SM spills 4 bytes, 16 where ptxas optimizes for fewer
+    registers, and has 109 of 128 registers in its lean form.)"""
+    built = in_all_registers(built)
     program = built.made.program
     sparing, less = replace(program, sparing=True), lean(program)
     forms = [((SPARING,), sparing)]
@@ -162,7 +194,27 @@ def in_fewer_registers(built: Compiled) -> Compiled:
         found = printed(replace(built, changes=(*built.changes, *changes)), form)
         if found and not found.said:
             return replace(found, made=replace(found.made, checked=None)) if form.lean else found
-    return built
+    kept = with_tiles_in_shared(built, grants=False)
+    return built if kept.said else kept
+
+
+def with_tiles_in_shared(
+    built: Compiled, lowering: Lowering | None = None, *, grants: bool = True
+) -> Compiled:
+    """The kernel with tiles in shared memory that it holds while loops run, as few as spill nothing, or else
+    as many as spill least; `grants`: with other registers for the groups that load, too. `lowering`: with
+    fewer slots where these leave no room."""
+    best, spilled = built, _severity(built)[1]
+    for program, paces in shared_forms(built.made, spilled, lowering) if spilled else ():
+        found = printed(replace(built, changes=(*built.changes, IN_SHARED)), program)
+        if found is None:
+            continue
+        found = replace(found, made=replace(found.made, intervals=paces, checked=None))
+        found = _regranted(found) if grants and spills_little(found) else found
+        best = found if _spills_less(found, best) else best
+        if not best.said:
+            break
+    return best
 
 
 def _worth_it(few: Generated, none: Generated) -> bool:

@@ -26,23 +26,29 @@ from twill.generation.builds.retries import (
     retries,
     starved,
 )
+from twill.generation.builds.shared_forms import tiles_in_shared, with_room_for
 from twill.generation.builds.spills import (
+    ALL_REGISTERS,
+    IN_SHARED,
     LEAN,
     SPARING,
     Compiled,
+    all_registers,
     compiled,
     far_too_much,
     least_spilled,
     printed,
     registers_in_words,
+    with_tiles_in_shared,
 )
 from twill.generation.generate import Check, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
 from twill.generation.known.kept_remedies import Remedy, load, save
 from twill.generation.searches import Solve, solved
 from twill.inputs import Inputs
-from twill.ir.program import WarpProgram
+from twill.ir.program import Program, WarpProgram
 from twill.warp.lean import lean
+from twill.warp.plan import Options as Lowering
 from twill.warp.residency import shared_bytes
 
 CLOSELY = 1.01
@@ -82,7 +88,8 @@ def without_warnings(
     if other := next(filter(None, map(warned.checked, built)), None):
         return other
     seconds = min(options.time_limit, LONGEST) * len(made.loops)
-    found = best_retry(first, warned.retries(), seconds, warned.report, warned.checked, warned.roomy)
+    tried = (warned.report, warned.checked, warned.roomy, warned.in_shared)
+    found = best_retry(first, warned.retries(), seconds, *tried)
     return found or (None if first.made is made else warned.checked(first))
 
 
@@ -114,6 +121,14 @@ class _Warned:
     def roomy(self, found: Compiled) -> Compiled:
         return _roomy(found, self.options, self.on_progress, self.solve)
 
+    def in_shared(self, found: Compiled) -> Compiled:
+        """With tiles in shared memory. The first schedule as it is comes before the form of it in which ptxas
+        spills least, which computes more in each iteration."""
+        if found.what or not found.changes:
+            return with_tiles_in_shared(found, self.options.lowering)
+        plain = with_tiles_in_shared(Compiled(self.made, self.said), self.options.lowering)
+        return plain if not plain.said else with_tiles_in_shared(found, self.options.lowering)
+
     def checked(self, found: Compiled | None) -> Generated | None:
         """The kernel with a note, checked; None where there is none, or it is wrong. How one without warnings
         was made is kept in `known`; one with warnings `check` may leave unchecked."""
@@ -128,8 +143,9 @@ class _Warned:
             return None
         if known is not None:
             program = found.made.program
-            granted = tuple(one.registers for one in program.groups)
-            save(known, Remedy(found.what, program.lean, granted, program.sparing))
+            granted, tiles = tuple(one.registers for one in program.groups), tiles_in_shared(program)
+            entry = program.launch.entry_registers
+            save(known, Remedy(found.what, program.lean, granted, program.sparing, tiles, entry))
         return made
 
 
@@ -138,7 +154,7 @@ def _as_helped_before(warned: _Warned) -> Compiled | None:
     if warned.known is None or not (remedy := load(warned.known)):
         return None
     warned.report("what helped a kernel with the same loops")
-    return _as_before(Compiled(warned.made, warned.said), remedy, warned.retries())
+    return _as_before(Compiled(warned.made, warned.said), remedy, warned.retries(), warned.options.lowering)
 
 
 def _same_schedule(warned: _Warned) -> Compiled:
@@ -265,7 +281,9 @@ def _in_fewer_blocks(retries: Iterable[Retry], pace: float) -> Compiled | None:
     return first
 
 
-def _as_before(built: Compiled, remedy: Remedy, retries: Iterable[Retry]) -> Compiled | None:
+def _as_before(
+    built: Compiled, remedy: Remedy, retries: Iterable[Retry], lowering: Lowering
+) -> Compiled | None:
     """The kernel made as another one that did not spill; None where it is not built without warnings."""
     if remedy.what:
         retry = next((one for one in retries if one.what == remedy.what), None)
@@ -276,25 +294,35 @@ def _as_before(built: Compiled, remedy: Remedy, retries: Iterable[Retry]) -> Com
         if retry is None or other is None:
             return None
         built = Compiled(other, ("not built",), (retry.why,), what=retry.what)
-    program, moving = (
-        built.made.program,
-        [i for i, one in enumerate(built.made.program.groups) if one.only_moves],
-    )
-    if len(program.groups) != len(remedy.registers):
-        return None
-    sparing = [SPARING] if remedy.sparing else []
-    changes = (*built.changes, *sparing, *([LEAN] if remedy.lean and not program.lean else []))
-    granted = tuple(map(_granting, program.groups, remedy.registers))
-    loading = max((remedy.registers[i] for i in moving), default=0)
-    regranted = replace(program, groups=granted, sparing=remedy.sparing)
-    other = lean(regranted) if remedy.lean and not program.lean else regranted
-    built = replace(
-        built, changes=changes, loading=registers_in_words(loading) if granted != program.groups else ""
-    )
-    found = printed(built, other) or (
-        compiled(built.made, built.changes, built.what) if remedy.what else None
+    other = _remade(built, remedy, lowering)
+    found = other and (
+        printed(*other) or (compiled(built.made, built.changes, built.what) if remedy.what else None)
     )
     return found if found and not found.said else None
+
+
+def _remade(built: Compiled, remedy: Remedy, lowering: Lowering) -> tuple[Compiled, Program] | None:
+    """What is different, and the program with these registers and in this form; None where it has other
+    groups, or no room for the tiles."""
+    before, limits = built.made.program, built.made.loops[0].machine.limits
+    program = with_room_for(built.made, remedy.in_shared, lowering)
+    if program is None or len(program.groups) != len(remedy.registers):
+        return None
+    all_of_them, leaner = remedy.entry == limits.registers_per_thread, remedy.lean and not before.lean
+    changed = {
+        ALL_REGISTERS: all_of_them,
+        SPARING: remedy.sparing,
+        IN_SHARED: bool(remedy.in_shared),
+        LEAN: leaner,
+    }
+    granted = tuple(map(_granting, program.groups, remedy.registers))
+    moving = [one for one, group in zip(remedy.registers, before.groups, strict=True) if group.only_moves]
+    launch = all_registers(program.launch, limits) if all_of_them else program.launch
+    other = replace(program, groups=granted, sparing=remedy.sparing, launch=launch)
+    same = [one.registers for one in before.groups] == list(remedy.registers)
+    what = "" if same else registers_in_words(max(moving, default=0))
+    changes = (*built.changes, *(one for one, made in changed.items() if made))
+    return replace(built, changes=changes, loading=what), lean(other) if leaner else other
 
 
 def _granting(group: WarpProgram, registers: int) -> WarpProgram:

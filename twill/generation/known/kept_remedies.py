@@ -30,6 +30,10 @@ class Remedy:
     """Per thread of each group."""
     sparing: bool = False
     """As `Program.sparing`."""
+    in_shared: tuple[tuple[int, str], ...] = ()
+    """The tiles that lie in shared memory, by group and variable."""
+    entry: int = 0
+    """As `Launch.entry_registers`; 0 as it is."""
 
 
 def place(made: Generated, options: GenerateOptions) -> Path:
@@ -46,7 +50,9 @@ def load(path: Path) -> Remedy | None:
         own_cache()
         found = json.loads(path.read_text())
         granted = tuple(map(int, found["registers"]))
-        return Remedy(str(found["what"]), bool(found["lean"]), granted, bool(found["sparing"]))
+        tiles = tuple((int(group), str(name)) for group, name in found["in_shared"])
+        form = bool(found["lean"]), granted, bool(found["sparing"]), tiles, int(found["entry"])
+        return Remedy(str(found["what"]), *form)
     except Exception:  # a damaged file raises whatever its parts lead to
         return None
 
