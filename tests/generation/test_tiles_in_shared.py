@@ -43,7 +43,7 @@ def _spilling(monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
     """ptxas spills so many bytes with no tile in shared memory, with one, and so on."""
 
     def said(one: Generated) -> tuple[str, ...]:
-        return spilled(counts[len(tiles_in_shared(one.program))])
+        return spilled(counts[min(len(counts) - 1, len(tiles_in_shared(one.program)))])
 
     monkeypatch.setattr("twill.generation.builds.spills._warnings", said)
 
