@@ -627,6 +627,15 @@ MUTANTS = (
         "a store starts before all warps have written",
     ),
     Mutant(
+        "first-loads-of-a-loop-in-a-loop",
+        f"{CUDA}/loads/producers.py",
+        "(*loop.filled, *walk(others))",
+        "loop.filled",
+        "first loads of a loop that is executed again do not wait",
+        (),
+        ("tests/warp/test_multistage.py",),
+    ),
+    Mutant(
         "channel-store-no-fence",
         f"{CUDA}/loads/producers.py",
         '"}", *fence, *commit]',

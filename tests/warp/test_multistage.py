@@ -443,3 +443,25 @@ def test_the_numbers_of_all_first_slots_are_loaded_at_once(kernel: str) -> None:
     loaded = text.index("_first0_[i] = ")
     assert "#pragma unroll\n" in text[text.rindex("#pragma", 0, loaded) : loaded]
     assert loaded < text.index("cp_async<")
+
+
+def _first(made: Program) -> str:
+    """What is printed for the first loads of the last loop that has some."""
+    text = target("sm90").source(made)
+    begun = text.rindex("i < min(n, ")
+    return text[begun : text.index("consumer_wait(", begun)]
+
+
+@pytest.mark.parametrize("kernel", [COPIES, GATHERED])
+def test_no_thread_waits_for_slots_that_were_never_filled(kernel: str) -> None:
+    made = changed(kernel, MULTISTAGE)
+    first = _first(made)
+    assert "cp_async<" in first
+    assert "producer_acquire(" not in first
+    assert "producer_acquire(" in target("sm90").source(made), "later fills wait for the release"
+
+
+def test_first_loads_of_a_loop_that_is_executed_again_wait_for_its_last_reads() -> None:
+    first = _first(changed(ONWARD, MULTISTAGE))
+    assert "cp_async<" in first
+    assert "producer_acquire(" in first

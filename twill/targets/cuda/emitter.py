@@ -87,6 +87,8 @@ class Emitter:
     """Tensors that TMA loads to slots which threads copy to, too: channel and number."""
     ahead: set[str] = field(default_factory=set[str])
     """The channels whose numbers of rows the iteration that is printed has loaded at its beginning."""
+    unused: set[str] = field(default_factory=set[str])
+    """The channels of which the loads that are printed fill slots for the first time."""
     carried: dict[str, str] = field(default_factory=dict[str, str])
     """By channel whose numbers of rows the iteration before has loaded: what their names end with."""
     wanted: Mapping[str, int] = field(default_factory=dict[str, int])

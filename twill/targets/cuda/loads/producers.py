@@ -11,7 +11,7 @@ from re import search
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import NvmmaShared, Op, Tensor, Value
 from twill.ir.operands import Iteration
-from twill.ir.statements import Compute, Pipelined, ProducerLoad, ProducerStore, Statements, TileLoad
+from twill.ir.statements import Compute, Pipelined, ProducerLoad, ProducerStore, Statements, TileLoad, walk
 from twill.ops.axis_info import AxisAnalysis, element_bytes
 from twill.ops.pointer_loads import bounds_of_copies
 from twill.ops.table import role
@@ -167,13 +167,30 @@ def first_loads(emitter: Emitter, it: Pipelined, computed: Callable[[Compute], l
                 before, first, last = _numbers_at_once(emitter, one, f"first{number}")
             begun += before
             emitter.ahead |= {one.channel} if before else set()
+            emitter.unused |= {one.channel} if _never_filled(emitter, it, one) else set()
             own = [*first, *_every(emitter, one), *last, *emitter.following(one)]
             emitter.ahead -= {one.channel}
+            emitter.unused -= {one.channel}
         whole = one.slots == most and not first
         head = f"if (i < {one.slots}) {{" if one.slots < most else "{"
         lines += own if whole else [head, *indented(own), "}"]
     head = ["#pragma unroll 1", f"for (int32_t i = 0; i < min(n, {most}); ++i) {{"]
     return [*begun, *head, *indented(lines), "}"] if lines else []
+
+
+def _never_filled(emitter: Emitter, loop: Pipelined, load: ProducerLoad) -> bool:
+    """Whether the first loads of a loop fill each slot for the first time, so that no thread has to look
+    whether it is empty: the loop is executed once, and nothing else fills the channel. Warps that issue
+    copies by TMA keep their lanes together by looking."""
+    channel = emitter.program.channel(load.channel)
+    others = tuple(one for one in emitter.group.body if one is not loop)
+    again = (one for one in (*loop.filled, *walk(others)) if isinstance(one, ProducerLoad | ProducerStore))
+    return (
+        channel.filled_by == "cp_async"
+        and not channel.sharers
+        and load.slots <= channel.depth
+        and [one for one in again if one.channel == load.channel] == [load]
+    )
 
 
 def _numbers_at_once(
@@ -347,7 +364,7 @@ def _bulk(emitter: Emitter, it: ProducerLoad, scope: Scope, op: Op, tensor: Slot
 def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
     """Asynchronous copies by every thread of the group."""
     head = emitter.comment(it.at, it.loads[-1].ops, f"copy {it.channel}")
-    acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
+    acquire = [] if it.channel in emitter.unused else [f"{channel_name(it.channel)}.producer_acquire({n});"]
     numbers, lines = _filled(emitter, it, n)
     if it.channel in emitter.ahead:
         numbers = []
@@ -358,11 +375,11 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
         ]
     full = f"{channel_name(it.channel)}.full({n})"
     if all(load.along is None for load in it.loads):
-        lines = [acquire, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
+        lines = [*acquire, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
     elif any(load.along is None for load in it.loads):
-        lines = [acquire, *lines, f"cp_async_arrive_behind_writes({full});"]
+        lines = [*acquire, *lines, f"cp_async_arrive_behind_writes({full});"]
     else:
-        lines = [acquire, *lines, "fence_async_shared();", f"mbarrier_arrive({full});"]
+        lines = [*acquire, *lines, "fence_async_shared();", f"mbarrier_arrive({full});"]
     lines += started_early(emitter, it, it.at.iteration.later(1))
     return [head, "{", *indented([*numbers, *lines]), "}"] if numbers else [head, *lines]
 
