@@ -84,7 +84,9 @@ def test_lanes_whose_lines_meet_in_a_bank_read_another_byte_first(tmp_path: Path
     assert "exchange_neighbours(" in _made(tmp_path, "outer", False).cuda
 
 
-@pytest.mark.parametrize(("kernel", "multistage"), [("odd", True), ("outer", True), ("scaled", False)])
+@pytest.mark.parametrize(
+    ("kernel", "multistage"), [("odd", True), ("outer", True), ("scaled", False), ("scaled", True)]
+)
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 def test_all_compute_the_same(tmp_path: Path, kernel: str, multistage: bool) -> None:
     assert _made(tmp_path, kernel, True, multistage).checked

@@ -206,7 +206,7 @@ class TileLoad:
     along: int | None = None
     """The dimension along which consecutive threads read, where the tile passes through their registers."""
     early: bool = False
-    """A group that loads for others starts it an iteration before the slot is empty (`warp.words_apart`)."""
+    """It is started an iteration before its slot is empty (`warp.words_apart`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,11 @@ program is made anew without)."""
 def begun_early(emitter: Emitter, it: Pipelined) -> list[str]:
     """Before the steady state, or before the prologue in a group that loads for others: the accesses for the
     first load there of each channel. From then on the emitter knows which loads are started early."""
-    lines, room, multistage = list[str](), ROOM, emitter.group.multistage
+    writes = any(op.name in EFFECTS for op in emitter.program.op(it.op).inner())
+    any_tile = emitter.group.multistage and not emitter.program.lean and not writes
+    lines, room = list[str](), ROOM
     for fill in _fills(emitter, it):
-        loads = (load for load in fill.loads if multistage or load.early)
+        loads = (load for load in fill.loads if load.early or any_tile)
         passing = {load: found for load in loads if (found := _passing(emitter, fill, load))}
         registers = sum(found.grid.count * found.loads for found in passing.values())
         if registers > room or not all(_fixed(it, load) for load in passing):
@@ -56,11 +58,10 @@ def _passing(emitter: Emitter, fill: ProducerLoad, load: TileLoad) -> Units | No
 
 
 def _fills(emitter: Emitter, it: Pipelined) -> Iterator[ProducerLoad]:
-    """The loads of channels that have one in an iteration, none of which may depend on what iterations store,
-    or on a branch that some of them take."""
+    """The loads of channels that have one in an iteration, none of which may depend on a branch that some
+    iterations take."""
     program, multistage = emitter.program, emitter.group.multistage
-    writes = any(op.name in EFFECTS for op in program.op(it.op).inner())
-    if multistage and (program.lean or writes or skipped(program, it)):
+    if multistage and skipped(program, it):
         return
     steady = [one for one in it.steady if isinstance(one, ProducerLoad)]
     for fill in steady:
