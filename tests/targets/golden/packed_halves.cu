@@ -91,7 +91,6 @@ packed_halves_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, __half* a
                         }
                     }
                 }
-                fence_async_shared();
                 mbarrier_arrive(channel_scale_46.full(count_scale_46 + i));
                 // cycle 13, stage 0: copy halves_42 (tests/kernels/ttgir/packed_halves.sm90.ttgir:84:20)
                 channel_halves_42.producer_acquire(count_halves_42 + i);
@@ -122,7 +121,6 @@ packed_halves_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, __half* a
                         }
                     }
                 }
-                fence_async_shared();
                 mbarrier_arrive(channel_halves_42.full(count_halves_42 + i));
                 // cycle 497, stage 0: load x_37 (tests/kernels/ttgir/packed_halves.sm90.ttgir:79:15)
                 if (thread.warp == 0) {
@@ -373,7 +371,6 @@ packed_halves_kernel(__half* a, int8_t* b, __half* scales, __half* c, int32_t M,
                         }
                     }
                 }
-                fence_async_shared();
                 mbarrier_arrive(channel_scale_46.full(count_scale_46 + i));
                 // cycle 13, stage 0: copy halves_42 (tests/kernels/ttgir/packed_halves.sm90.ttgir:84:20)
                 channel_halves_42.producer_acquire(count_halves_42 + i);
@@ -404,7 +401,6 @@ packed_halves_kernel(__half* a, int8_t* b, __half* scales, __half* c, int32_t M,
                         }
                     }
                 }
-                fence_async_shared();
                 mbarrier_arrive(channel_halves_42.full(count_halves_42 + i));
                 // cycle 497, stage 0: copy x_37 (tests/kernels/ttgir/packed_halves.sm90.ttgir:79:15)
                 channel_x_37.producer_acquire(count_x_37 + i);

@@ -110,7 +110,6 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                         }
                     }
                 }
-                fence_async_shared();
                 mbarrier_arrive(channel_q_49.full(count_q_49));
                 // cycle 43, stage 0: copy p_46 (tests/kernels/ttgir/quarters.sm90.ttgir:98:15)
                 channel_p_46.producer_acquire(count_p_46);
@@ -141,7 +140,6 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                         }
                     }
                 }
-                fence_async_shared();
                 mbarrier_arrive(channel_p_46.full(count_p_46));
                 // cycle 86, stage 0: copy y_38 (tests/kernels/ttgir/quarters.sm90.ttgir:90:15)
                 channel_y_38.producer_acquire(count_y_38);
@@ -197,7 +195,6 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                             }
                         }
                     }
-                    fence_async_shared();
                     mbarrier_arrive(channel_q_49.full(count_q_49 + i));
                     // cycle 43, stage 0: copy p_46 (tests/kernels/ttgir/quarters.sm90.ttgir:98:15)
                     channel_p_46.producer_acquire(count_p_46 + i);
@@ -228,7 +225,6 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                             }
                         }
                     }
-                    fence_async_shared();
                     mbarrier_arrive(channel_p_46.full(count_p_46 + i));
                     // cycle 86, stage 0: copy y_38 (tests/kernels/ttgir/quarters.sm90.ttgir:90:15)
                     channel_y_38.producer_acquire(count_y_38 + i);

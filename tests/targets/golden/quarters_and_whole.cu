@@ -285,7 +285,6 @@ quarters_and_whole_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, cons
                             }
                         }
                     }
-                    fence_async_shared();
                     mbarrier_arrive(channel_q_19.full(count_q_19));
                     // cycle 99, stage 0: load descriptor_load_26 (tests/kernels/ttgir/quarters_and_whole.sm90.ttgir:62:13)
                     channel_descriptor_load_26.producer_acquire(count_descriptor_load_26);
@@ -322,7 +321,6 @@ quarters_and_whole_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, cons
                                 }
                             }
                         }
-                        fence_async_shared();
                         mbarrier_arrive(channel_q_19.full(count_q_19 + i));
                         // cycle 38, stage 1: load descriptor_load_24 (tests/kernels/ttgir/quarters_and_whole.sm90.ttgir:60:13)
                         channel_descriptor_load_24.producer_acquire(count_descriptor_load_24 + i - 1);

@@ -379,7 +379,8 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
     elif any(load.along is None for load in it.loads):
         lines = [*acquire, *lines, f"cp_async_arrive_behind_writes({full});"]
     else:
-        lines = [*acquire, *lines, "fence_async_shared();", f"mbarrier_arrive({full});"]
+        fence = ["fence_async_shared();"] if fences(emitter.program.channel(it.channel)) else []
+        lines = [*acquire, *lines, *fence, f"mbarrier_arrive({full});"]
     lines += started_early(emitter, it, it.at.iteration.later(1))
     return [head, "{", *indented([*numbers, *lines]), "}"] if numbers else [head, *lines]
 
