@@ -613,7 +613,7 @@ def test_what_spills_nothing_in_fewer_registers_comes_first(
 
     monkeypatch.setattr(best_retry, "in_fewer_registers", in_fewer)
     first, *others = (of(number, count) for number, count in enumerate(spilled))
-    found = best_retry._without_spills(first, others)  # pyright: ignore[reportPrivateUsage]
+    found = best_retry._without_spills(first, first, others)  # pyright: ignore[reportPrivateUsage]
     taken = [one.what for one in found if one is not first]
     assert " ".join(taken) == order
 
