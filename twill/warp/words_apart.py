@@ -54,9 +54,8 @@ def through_registers(draft: Draft) -> Draft:
 
 
 def _words(code: Code, it: Pipelined) -> frozenset[int]:
-    """The loads of a loop that may be changed, by the operation, if each has registers for its own alone."""
-    found = {load.ops[-1] for load in _loads(it.steady) if load.ops[-1] in code.scattered}
-    return frozenset(found)
+    """The loads of a loop that bring vectors of words which lie apart, by the operation."""
+    return frozenset(load.ops[-1] for load in _loads(it.steady) if load.ops[-1] in code.scattered)
 
 
 def _loads(statements: Sequence[Statement]) -> Iterator[TileLoad]:
