@@ -18,6 +18,7 @@ from dataclasses import replace
 from twill.ir.loop import Op, Scalar, Tensor
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import (
+    WORD,
     copied_across,
     copy_bytes,
     feeds_address,
@@ -57,7 +58,11 @@ def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
         copies=vectors,
         through_registers={index: axis for index, (_, axis) in others.items()},
         across=across,
-        scattered=frozenset(index for index in found if scattered(analysis, code.ops[index])),
+        scattered=frozenset(
+            index
+            for index, vector in found.items()
+            if vector == WORD and scattered(analysis, code.ops[index])
+        ),
         repeated={
             index: rows
             for index, vector in vectors.items()

@@ -59,7 +59,7 @@ def in_shared_memory(program: Program, sizes: Mapping[KeptTile, int]) -> Program
         stored = None if one.stored == one.variable.type else one.stored
         kept = replace(one.variable, buffer=buffers[-1].id, stored=stored)
         places[one.group, one.variable.id] = kept
-        offset += -(-size // ALIGNMENT) * ALIGNMENT
+        offset += aligned(size)
     groups = (
         replace(group, variables=tuple(places.get((group.id, one.id), one) for one in group.variables))
         for group in program.groups
@@ -67,6 +67,11 @@ def in_shared_memory(program: Program, sizes: Mapping[KeptTile, int]) -> Program
     total = program.shared.bytes + offset - program.shared.barriers
     shared = replace(program.shared, bytes=total, barriers=offset)
     return replace(program, groups=tuple(groups), buffers=tuple(buffers), shared=shared)
+
+
+def aligned(size: int) -> int:
+    """Bytes from a tile of so many to the next one."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _together(group: WarpProgram) -> bool:

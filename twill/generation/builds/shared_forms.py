@@ -20,8 +20,7 @@ from twill.warp.lower import lower
 from twill.warp.plan import Options as Lowering
 from twill.warp.residency import shared_bytes
 from twill.warp.slot_tensors import ALIGNMENT
-from twill.warp.tiles_in_shared import ALIGNMENT as TILES_AT
-from twill.warp.tiles_in_shared import KeptTile, in_shared_memory, kept_tiles
+from twill.warp.tiles_in_shared import KeptTile, aligned, in_shared_memory, kept_tiles
 
 LEAST = 8
 """Words of a thread for which it is worth it (estimate)."""
@@ -45,7 +44,7 @@ def shared_forms(
     rate = machine.shared.bytes_per_cycle if machine.shared else 1.0
     for tiles in _ranked(made.program):
         wanted = chosen | {one: _bytes(made.program, one) for one in tiles}
-        program = _with_room(made, sum(map(_aligned, wanted.values())), lowering)
+        program = _with_room(made, sum(map(aligned, wanted.values())), lowering)
         if program is None:
             continue
         alone = made.intervals if program is made.program else None
@@ -63,7 +62,7 @@ def shared_forms(
 def with_room_for(made: Generated, names: Sequence[tuple[int, str]], lowering: Lowering) -> Program | None:
     """The program with these tiles in shared memory, by group and variable; None where it has no room."""
     tiles = [one for one in kept_tiles(made.program) if (one.group, one.variable.id) in names]
-    size = sum(_aligned(_bytes(made.program, one)) for one in tiles)
+    size = sum(aligned(_bytes(made.program, one)) for one in tiles)
     program = _with_room(made, size, lowering) if tiles else made.program
     return with_in_shared(program, names) if program else None
 
@@ -115,10 +114,6 @@ def _as_granted(program: Program, other: Program) -> Program:
     form = {"exchanges": program.exchanges, "sparing": program.sparing, "warnings": program.warnings}
     found = replace(other, groups=groups, launch=program.launch, notes=notes, **form)
     return lean(found) if program.lean else found
-
-
-def _aligned(size: int) -> int:
-    return -(-size // TILES_AT) * TILES_AT
 
 
 def tiles_in_shared(program: Program) -> tuple[tuple[int, str], ...]:
