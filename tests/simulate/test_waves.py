@@ -27,9 +27,15 @@ extern "C" int chosen(long long programs, int held, double* cycles, int* form, i
 """
 
 
-def test_a_block_alone_takes_what_is_simulated() -> None:
-    assert beside(BUSY, 1) == 640
+def test_a_block_alone_keeps_its_busiest_unit_waiting_at_times() -> None:
+    assert beside(BUSY, 1) == pytest.approx(2 ** (1 / 3) * 640)
+    assert 265 < beside(WAITING, 1) < 1.05 * 265
     assert beside(WAITING, 0) == 0
+
+
+def test_blocks_that_hide_little_for_each_other_stay_beside_each_other() -> None:
+    """One after the other is no faster, though all of three are simulated to take as long as three alone."""
+    assert fastest([BlockPace(3, 2713, 2557)], 7.76)[1:] == (0, 3)
 
 
 def test_blocks_that_wait_hide_it_for_each_other() -> None:

@@ -227,9 +227,9 @@ struct Form {
     int blocks;
     double alone, busy;
 
-    /// Cycles of so many blocks that begin on a multiprocessor at the same time.
+    /// Cycles of so many blocks that begin on a multiprocessor at the same time, or of one.
     double beside(int64_t count) const {
-        return count < 2 ? count * alone : std::cbrt(std::pow(count * busy, 3) + std::pow(alone, 3));
+        return count ? std::cbrt(std::pow(count * busy, 3) + std::pow(alone, 3)) : 0;
     }
 
     /// Cycles of a launch of `programs` thread blocks, of which a multiprocessor holds `held` at the same time.
