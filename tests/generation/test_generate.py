@@ -394,6 +394,37 @@ def test_no_grant_is_tried_where_far_too_much_is_spilled(
     assert built
 
 
+@pytest.mark.parametrize(("kept", "lean"), [(frozenset({"mask"}), True), (frozenset[str](), False)])
+def test_masks_are_kept_as_bits_where_far_too_much_is_spilled(
+    monkeypatch: pytest.MonkeyPatch, kept: frozenset[str], lean: bool
+) -> None:
+    """The lean form is tried then, which no grant of registers comes before; not where it packs nothing."""
+    made = generate(Inputs("tests/kernels/ttgir/pointers_16.sm90.ttgir", arch="sm90"), OPTIONS)
+    monkeypatch.setattr(spills, "kept_masks", lambda group: kept)  # pyright: ignore
+    monkeypatch.setattr(spills, "_warnings", lambda made: ("76 bytes of registers are spilled, of 192",))  # pyright: ignore
+    found = spills.least_spilled(spills.Compiled(made, ("1464 bytes of registers are spilled, of 192",)))
+    assert found.made.program.lean == lean
+
+
+@pytest.mark.parametrize(
+    ("blocks", "little", "sooner"), [(2, True, True), (2, False, False), (3, True, False)]
+)
+def test_fewer_registers_come_first_where_little_is_spilled(
+    gemm: Generated, blocks: int, little: bool, sooner: bool
+) -> None:
+    """In few thread blocks; more warps and fewer groups come before it otherwise."""
+    launch = replace(gemm.program.launch, blocks=blocks)
+    shared = replace(gemm, program=replace(gemm.program, launch=launch), loading=None, several=None)
+    inputs = replace(GEMM, subtile=1)
+    found = retries.retries(inputs, OPTIONS, shared, 1.0, lambda name, event: None, solved, little=little)
+    tried = [one.what for one in found]
+    first = next(number for number, what in enumerate(tried) if what.endswith("registers per thread"))
+    others = [number for number, what in enumerate(tried) if "warps" in what or "on an SM" in what]
+    assert others
+    assert (first < min(others)) == sooner
+    assert len(set(tried)) == len(tried)
+
+
 @pytest.mark.parametrize(("left", "taken"), [(130, True), (131, False)])
 def test_a_kernel_that_spills_half_is_taken_where_all_spill(
     monkeypatch: pytest.MonkeyPatch, gemm: Generated, left: int, taken: bool
@@ -458,6 +489,8 @@ def test_what_the_check_refuses_is_not_taken(monkeypatch: pytest.MonkeyPatch, ge
         ((1.4, 1.2, 1.3), 1.1, (1, 9), 1, [inf, 1.4]),
         ((None, None, 1.3), 1.1, (0, 9), 2, [inf, inf, inf]),
         ((None, None, 1.3), 1.1, (0, 1), None, [inf, inf]),
+        ((1.6, 1.2, 1.3), 1.1, (1, 2.5), 1, [inf, 1.6]),
+        ((1.6, 1.7, 1.3), 1.1, (1, 2.5), 2, [inf, 1.6, 1.6]),
     ],
 )
 def test_the_search_for_a_kernel_without_spills_ends(
@@ -469,8 +502,8 @@ def test_the_search_for_a_kernel_without_spills_ends(
     taken: int | None,
     tried: Sequence[float],
 ) -> None:
-    """With the first that is close; sooner where there is one than where there is none. Each retry takes a
-    second here, and hears what is of interest."""
+    """With the first that is close; sooner where there is one that is not far slower than where there is
+    none. Each retry takes a second here, and hears what is of interest."""
     asked, pace = list[float](), {id(gemm): 1.0}
 
     def retry(number: int, found: float | None) -> retries.Retry:

@@ -31,6 +31,10 @@ FOUND = 2
 """... and the same where there is one without warnings, which may take longer than the kernel with them."""
 
 
+NEAR = 1.5
+"""How many times as long that one takes at most (estimate)."""
+
+
 BUILT = 3.0
 """Seconds that lowering, simulating and building another kernel count for (about what they take)."""
 
@@ -56,7 +60,8 @@ def best_retry(
     clock, before, found = own_clock(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
     began, spilling = clock.mark(), list[Compiled]()
     for retry in retries:
-        limit = seconds * (FOUND if found else RETRIES)
+        near = any(pace <= NEAR * before for pace, _ in found)
+        limit = seconds * (FOUND if near else RETRIES)
         if retry.searches and clock.left(limit, began) <= 0:
             continue
         report(retry.what)

@@ -9,6 +9,7 @@ are kept.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from math import inf
 from re import sub
 from typing import Protocol
@@ -198,12 +199,15 @@ def retries(
     on_progress: ProgressCallback,
     solve: Solve,
     far_too_much: bool = False,
+    little: bool = False,
 ) -> Iterator[Retry]:
     """What is tried instead of a kernel of `before` cycles, in this order. Where it spills `far_too_much`,
     its other forms come first, which need no search; so do several groups that it has one in place of, whose
     threads have less to hold each, and which wait for each other for longer than is simulated, and the kernel
     before its group that computes loaded too. (FastVideo's sliding tile attention with heads of 64 on an
     H200: two groups 0.470 ms, one of whole tiles that loads too 0.417, predicted 0.97 times as fast.)
+    Where its schedule spills `little` in the way that spills least, in few thread blocks, one for somewhat
+    fewer registers comes before other warps or groups.
     Problems that were solved already are not solved again. With given schedules their kernel is tried in
     fewer thread blocks on an SM."""
     making = _maker(options, made.searched, on_progress, solve)
@@ -231,8 +235,11 @@ def retries(
         return
     if together and together.searches:
         yield together
+    fewer = _by_registers(made, making, {} if far_too_much else forms, SLOWER * before)
+    if little and made.program.resident_blocks <= FEW_BLOCKS:
+        yield from islice(fewer, 1)
     yield from _coarser(inputs, made, making, SLOWER * before, apart)
-    yield from _by_registers(made, making, {} if far_too_much else forms, SLOWER * before)
+    yield from fewer
     if inputs.subtile is None and min(form.subtile for form in (made, *made.others)) > 1:
         whole = making(replace(made.inputs, subtile=1))
         yield Retry("whole tiles", "whole tiles", whole, SLOWER * before)

@@ -39,6 +39,7 @@ from twill.generation.builds.spills import (
     least_spilled,
     printed,
     registers_in_words,
+    spills_little,
     with_tiles_in_shared,
 )
 from twill.generation.generate import Check, generate, notes, right
@@ -89,7 +90,7 @@ def without_warnings(
         return other
     seconds = min(options.time_limit, LONGEST) * len(made.loops)
     tried = (warned.report, warned.checked, warned.roomy, warned.in_shared)
-    found = best_retry(first, warned.retries(), seconds, *tried)
+    found = best_retry(first, warned.retries(little=spills_little(first)), seconds, *tried)
     return found or (None if first.made is made else warned.checked(first))
 
 
@@ -113,10 +114,10 @@ class _Warned:
     def report(self, what: str) -> None:
         notes(self.made.program, "ptxas", self.on_progress)(f"{self.warning}; trying {what}")
 
-    def retries(self) -> Iterator[Retry]:
-        """What is tried in its place."""
+    def retries(self, *, little: bool = False) -> Iterator[Retry]:
+        """What is tried in its place; `little` is spilled in the way that spills least."""
         pace, far = pace_of_sm(self.made), far_too_much(self.said)
-        return retries(self.inputs, self.options, self.made, pace, self.on_progress, self.solve, far)
+        return retries(self.inputs, self.options, self.made, pace, self.on_progress, self.solve, far, little)
 
     def roomy(self, found: Compiled) -> Compiled:
         return _roomy(found, self.options, self.on_progress, self.solve)
