@@ -18,6 +18,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 
 OF_BYTES = "pointers_into_bytes"
 OF_COLUMNS = "pointers_16"
+TRANSPOSED = "archived"
 ROWS, COLUMNS = 8, 16
 """Of a warp, in two groups of eight columns."""
 SOURCE = """#include "twill.cuh"
@@ -64,6 +65,14 @@ def test_sixteen_columns_of_two_rows_are_stored_so() -> None:
     assert "(thread.lane % 4 < 2 ? ((c + " in stored
     assert "store_pair" not in text
     assert check(program(OF_COLUMNS), loops(OF_COLUMNS)[1], text, lambda what: None).values > 1000
+
+
+def test_transposed_states_are_stored_as_they_come_from_shared_memory() -> None:
+    """They pass through it anyway; threads that read 16 bytes there exchange none."""
+    text = target("sm90").source(program(TRANSPOSED))
+    assert "store_neighbours<4>(" in text
+    assert "transpose_quad(" not in text
+    assert check(program(TRANSPOSED), loops(TRANSPOSED)[1], text, lambda what: None).values > 1000
 
 
 def _same_but_a_row(kernel: str, given: np.ndarray) -> None:

@@ -1648,6 +1648,18 @@ def summed_transposed(
 
 
 @triton.jit
+def archived(a, b, c, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """A state that each iteration stores, and adds a transposed product to."""
+    m, n, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    state = tl.zeros([BLOCK_N, BLOCK_M], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        rows = i // BLOCK_K * BLOCK_N + n
+        tl.store(c + rows[:, None] * BLOCK_M + m[None, :], state.to(tl.float16))
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        state += tl.trans(tl.dot(x, tl.load(b + n[None, :] * K + (i + k)[:, None])))
+
+
+@triton.jit
 def scored(
     q, k, ends, c, N, QUERIES: tl.constexpr, HEADS: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -3924,6 +3936,7 @@ TWILL = {
     },
     "flattened": {**HALF, **SIZES, **TILE},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
+    "archived": {**HALF, "K": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
     "summed_transposed": {
         **HALF,
         **dict.fromkeys(("b", "sums", "c"), "*fp32:16"),
@@ -4156,6 +4169,7 @@ VARIANTS = {
     "scored": ("scored", {}),
     "summed_columns": ("summed_columns", {}),
     "summed_columns_16": ("summed_columns", {"BLOCK_K": 16}),
+    "archived": ("archived", {}),
     "summed_transposed": ("summed_transposed", {}),
     "noted": ("noted", {}),
     "matmul_mxfp8": ("matmul_scaled", {"b": "*fp8e5:16", "RIGHT": "e5m2", "BLOCK_N": 256}),

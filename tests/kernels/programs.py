@@ -117,7 +117,7 @@ FORMS = (
         "columns",
     ),
     *("wrapped", "wrapped_e4m3", "wrapped_integer", "wrapped_bytes"),
-    *("highest_bytes", "strips", "noted", "scaled_columns", "scored", "summed_columns", "summed_columns_16", "summed_transposed"),
+    *("highest_bytes", "strips", "noted", "scaled_columns", "scored", "summed_columns", "summed_columns_16", "summed_transposed", "archived"),
     *("turned", "turned_32", "chosen", "balanced", "tallied", "kindred", "stepwise", "columns_bytes", "columns_bytes_16", "rehearsed", "veiled", "spaced", "joined", "foreseen", "with_bias", "graded"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""

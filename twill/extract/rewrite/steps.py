@@ -30,6 +30,7 @@ from twill.extract.rewrite.layouts.narrow_extremes import extremes_narrowed
 from twill.extract.rewrite.layouts.register_transposes import in_registers
 from twill.extract.rewrite.layouts.reshaped_broadcasts import broadcast_last
 from twill.extract.rewrite.layouts.rows_as_read import rows_as_read
+from twill.extract.rewrite.layouts.stored_lines import stored_lines
 from twill.extract.rewrite.layouts.whole_reductions import by_dimensions
 from twill.extract.rewrite.loads.copied_loads import copied_loads
 from twill.extract.rewrite.loads.device_maps import on_the_device
@@ -126,6 +127,7 @@ def steps(*, everywhere: bool, warps: int | None, late: bool) -> tuple[Rewrite, 
         on_the_device,
         # tiles that are held as they are laid out, or in shared memory
         partial(_laid_out, everywhere=everywhere),
+        stored_lines,
         staged_loads,
         staged_tiles,
         staged_fragments,

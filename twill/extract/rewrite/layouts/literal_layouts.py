@@ -136,7 +136,7 @@ def _stored_in_rows(ops: Sequence[Op], buffered: Set[int]) -> frozenset[Encoding
         if role(op) != "pointer_store" or not (change := makers.of(op.operands[1], "layout")):
             continue
         source, result = change.operands[0].type, change.result.type
-        if isinstance(source, Tensor) and isinstance(result, Tensor) and _beside(source) and _lines(result):
+        if isinstance(source, Tensor) and isinstance(result, Tensor) and _beside(source) and in_lines(result):
             found.add(result.encoding)
     held = (value for op in ops for value in op.results if _loaded_tile(op))
     passing = _passing(ops, buffered) if multiplying else frozenset[int]()
@@ -179,7 +179,7 @@ def _added_in_rows(ops: Sequence[Op]) -> frozenset[Encoding | None]:
     changes = (op for op in ops if role(op) == "layout" and op.index not in repeated)
     for change in changes:
         source, result = change.operands[0].type, change.result.type
-        if isinstance(source, Tensor) and isinstance(result, Tensor) and _beside(result) and _lines(source):
+        if isinstance(source, Tensor) and isinstance(result, Tensor) and _beside(result) and in_lines(source):
             loaded = makers.of(change.operands[0], "pointer_load")
             found |= {source.encoding} if loaded else set()
     computed = (value for op in ops if is_elementwise(op) for value in op.results if is_float(value))
@@ -205,7 +205,7 @@ def _beside(tile: Tensor) -> bool:
     return isinstance(layout, NvidiaMma) and layout.version[0] == WARP_MMA and layout.warps_per_cta[-1] > 1
 
 
-def _lines(tile: Tensor) -> bool:
+def in_lines(tile: Tensor) -> bool:
     """Whether each thread has 16 bytes of a row, and the lanes of a warp whole lines of it."""
     layout, size = tile.encoding, NARROW_BITS.get(element(tile), 0)
     if not isinstance(layout, Blocked) or len(tile.shape) != 2 or layout.order[0] != 1 or not size:
