@@ -4,9 +4,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from benchmarks.launches.arrays import Array, Case, by, case, given, positive
+from benchmarks.launches.arrays import Array, Case, by, case, given, nibbles, positive, up
 from benchmarks.launches.others import linear, wider
-from benchmarks.launches.others.changed import around, on
+from benchmarks.launches.others.changed import around, on, shuffled
 from benchmarks.launches.others.chunks import Shape
 from benchmarks.launches.others.wider import both
 
@@ -136,6 +136,28 @@ def slots_by_head(s: Shape) -> Case:
     return s.case((s.values // 64, s.chunks, s.pairs), keys, values)
 
 
+def with_zeros(lengths: Sequence[int], heads: int = 32, few: int = 8, width: int = 128) -> Case:
+    """Decoding from pages of 64 keys of 8 bits with a scale and a zero each; eight thread blocks divide the
+    keys of a sequence."""
+    row = up(-(-max(lengths) // 64), 16)
+    pages, batch = row * len(lengths), len(lengths)
+    cache: Array = ("u8", pages * 64 * few * width, nibbles)
+    scales: Array = ("bf16", pages * 64 * few * 2, around(0.01))
+    return case(
+        f"{batch} of {max(lengths)}",
+        (few, 8, batch),
+        {"sm_scale": width**-0.5, "stride_boffb": row},
+        q_ptr=("bf16", batch * heads * width, 0.5),
+        k_ptr=cache,
+        v_ptr=cache,
+        KScalesZeros=scales,
+        VScalesZeros=scales,
+        cache_seqlens_ptr=("i32", batch, given(lengths)),
+        page_table_ptr=("i32", pages, shuffled),
+        acc_out_ptr=("f32", batch * heads * 8 * (width + 2), "zeros"),
+    )
+
+
 # --- products -----------------------------------------------------------------------------------------------
 
 
@@ -171,6 +193,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "s_dp_h": both(products_of_rules(WIDE), products_of_rules(SMALL)),
     "s_gsa_intra": both(inner_slots(WIDE), inner_slots(SMALL)),
     "s_h_par": both(states_apart(WIDE), states_apart(SMALL)),
+    "s_lmd_split8": both(with_zeros((4000,) * 32), with_zeros((500, 1000, 300))),
     "s_oja_dhu": both(transposed_rule_backward(WIDE), transposed_rule_backward(SMALL)),
     "s_oja_h": both(transposed_rule(WIDE), transposed_rule(SMALL)),
     "s_oja_kkt": both(below_the_diagonal(WIDE), below_the_diagonal(SMALL)),
