@@ -141,7 +141,7 @@ def with_zeros(lengths: Sequence[int], heads: int = 32, few: int = 8, width: int
     keys of a sequence."""
     row = up(-(-max(lengths) // 64), 16)
     pages, batch = row * len(lengths), len(lengths)
-    cache: Array = ("u8", pages * 64 * few * width, nibbles)
+    cache: Array = ("uint8", pages * 64 * few * width, nibbles)
     scales: Array = ("bf16", pages * 64 * few * 2, around(0.01))
     return case(
         f"{batch} of {max(lengths)}",
