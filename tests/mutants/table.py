@@ -1858,6 +1858,15 @@ MUTANTS = (
         tests=("tests/extract/rewrite/mma/test_unpacked_operands.py",),
     ),
     Mutant(
+        "a-column-lies-as-a-row",
+        f"{CUDA}/loads/register_loads.py",
+        "(1, tensor.shape[0]) if turned",
+        "(1, tensor.shape[0] // 2) if turned",
+        "threads that bring a column to shared memory bring all of it",
+        kernels=(),
+        tests=("tests/targets/test_early_reads.py",),
+    ),
+    Mutant(
         "words-of-the-first-iteration",
         f"{CUDA}/loads/early_reads.py",
         'started_early(emitter, fill, Iteration("first"))',

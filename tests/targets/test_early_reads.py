@@ -20,6 +20,7 @@ TWILL = {
     "odd": {"a": "*bf16", "b": "*bf16", "c": "*fp32", **SIZES},
     "outer": {"q": "*fp16:16", "k": "*fp8e4nv:16", "o": "*fp32:16", "n": "i32:16"},
     "scaled": {"a": "*fp16:16", "b": "*fp16:16", "s": "*fp32:16", "t": "*fp32:16", "c": "*fp32:16", **SIZES, "size": "i32:16"},
+    "pages": {"q": "*bf16:16", "k": "*i8:16", "v": "*i8:16", "s": "*bf16:16", "c": "*fp32:16", "n": "i32:16"},
 }
 
 @triton.jit
@@ -52,6 +53,19 @@ def scaled(a, b, s, t, c, m, n, size):
         scale = tl.load(s + row * n + i // 64, row < m, 0.0)[:, None]
         acc += tl.dot(x, y.T) * scale * tl.load(t + column * n + i // 64)[None, :]
     tl.store(c + row[:, None] * 64 + column[None, :], acc)
+
+@triton.jit
+def pages(q, k, v, s, c, n):
+    row, d, j = tl.arange(0, 16), tl.arange(0, 64), tl.arange(0, 64)
+    x = tl.load(q + row[:, None] * 64 + d[None, :])
+    acc = tl.zeros([16, 64], tl.float32)
+    for i in range(0, n, 64):
+        y = tl.load(k + d[:, None] + (i + j)[None, :] * 64)
+        y = (y * tl.load(s + (i + j)[None, :] * 8)).to(tl.bfloat16)
+        z = tl.load(v + (i + j)[:, None] * 64 + d[None, :])
+        z = (z * tl.load(s + (i + j)[:, None] * 8 + 1)).to(tl.bfloat16)
+        acc = tl.dot(tl.dot(x, y).to(tl.bfloat16), z, acc)
+    tl.store(c + row[:, None] * 64 + d[None, :], acc)
 """
 
 
@@ -80,12 +94,19 @@ def test_a_group_that_loads_reads_the_words_of_the_next_iteration_before_it_wait
     assert "cp_async<4>" not in cuda
 
 
+def test_a_row_and_a_column_of_narrow_numbers_apart_are_read_once_for_all_warps(tmp_path: Path) -> None:
+    made = _made(tmp_path, "pages", False)
+    assert made.cuda.count("passes through registers in accesses of 2 bytes") == 2
+    assert "element by element" not in made.cuda
+
+
 def test_lanes_whose_lines_meet_in_a_bank_read_another_byte_first(tmp_path: Path) -> None:
     assert "exchange_neighbours(" in _made(tmp_path, "outer", False).cuda
 
 
 @pytest.mark.parametrize(
-    ("kernel", "multistage"), [("odd", True), ("outer", True), ("scaled", False), ("scaled", True)]
+    ("kernel", "multistage"),
+    [("odd", True), ("outer", True), ("scaled", False), ("scaled", True), ("pages", True), ("pages", False)],
 )
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 def test_all_compute_the_same(tmp_path: Path, kernel: str, multistage: bool) -> None:

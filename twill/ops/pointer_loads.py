@@ -138,14 +138,17 @@ def register_access(analysis: AxisAnalysis, op: Op) -> tuple[int, int] | None:
     if not isinstance(tile, Tensor) or len(tile.shape) > 2 or filling(analysis, op) is None:
         return None
     encodings, size = _encodings(analysis, op), element_bytes(op.operands[0].type)
-    if not _understood(encodings) or size not in NARROW or any(n * size % WORD for n in tile.shape):
+    long = [axis for axis, n in enumerate(tile.shape) if n > 1 or len(tile.shape) == 1]
+    if not _understood(encodings) or size not in NARROW:
+        return None
+    if not long or any(tile.shape[axis] * size % WORD for axis in long):
         return None
     widths = tuple(width for width in (WORD, 2, 1) if width >= size)
     found = [copied_together(analysis, op, axis, widths) or size for axis in range(len(tile.shape))]
     runs = [gcd(run, n) for run, n in zip(_runs(analysis, op.operands[0])[0], tile.shape, strict=True)]
-    axis = max(range(len(found)), key=lambda axis: (found[axis], runs[axis], _fastest(tile) == axis))
+    axis = max(long, key=lambda axis: (found[axis], runs[axis], _fastest(tile) == axis))
     other = 1 - axis
-    if len(found) > 1 and (found[other], runs[other]) == (found[axis], runs[axis]):
+    if len(long) > 1 and (found[other], runs[other]) == (found[axis], runs[axis]):
         axis = other if closer(analysis, op.operands[0], other, axis) else axis
     return found[axis], axis
 
@@ -219,8 +222,10 @@ def repeated_rows(analysis: AxisAnalysis, op: Op) -> int:
     fewer than 32 bits, or where an MMA reads it where it lies."""
     if copy_bytes(analysis, op):
         return _equal_rows(analysis, op)
-    through_registers = register_access(analysis, op) is not None
-    return _equal_rows(analysis, op, NARROW, LEAST_LOADED) if through_registers else 1
+    tile, through_registers = op.result.type, register_access(analysis, op) is not None
+    if not through_registers or (isinstance(tile, Tensor) and tile.shape[-1] == 1):
+        return 1
+    return _equal_rows(analysis, op, NARROW, LEAST_LOADED)
 
 
 def _equal_rows(

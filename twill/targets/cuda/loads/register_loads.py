@@ -294,9 +294,10 @@ def units(
         if tile.places and run(tile.places) * size % WORD:
             raise ValueError("lies in shared memory in parts of less than four bytes")
         return Units(tile, True, form, access, along == (0 if tile.transposed else 1), neighbours)
-    columns = tensor.shape[-1]
-    tile = Shared("", prod(tensor.shape[:-1]) // tensor.repeated, columns, 8 * size, columns * size)
-    across = along == len(tensor.shape) - 1
+    turned = len(tensor.shape) == 2 and tensor.shape[1] == 1  # a column lies in memory as a row does
+    lines, columns = (1, tensor.shape[0]) if turned else (prod(tensor.shape[:-1]), tensor.shape[-1])
+    tile = Shared("", lines // tensor.repeated, columns, 8 * size, columns * size, turned)
+    across = along == (0 if turned else len(tensor.shape) - 1)
     return Units(tile, False, form, access, across, neighbours, tensor.repeated)
 
 
