@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from benchmarks.launches.arrays import Array, Case, by, case, given, nibbles, positive, up
-from benchmarks.launches.others import linear, wider
-from benchmarks.launches.others.changed import around, on, shuffled
+from benchmarks.launches.others import linear, routes, wider
+from benchmarks.launches.others.changed import around, holding, on, shuffled
 from benchmarks.launches.others.chunks import Shape
 from benchmarks.launches.others.wider import both
 
@@ -176,6 +176,13 @@ def of_groups(rows: Sequence[int], n: int, k: int) -> Case:
     )
 
 
+def two_weights(rows: int, count: int = 16, n: int = 4096, k: int = 4096) -> Case:
+    """One half of an expert's columns comes from one matrix, the other from another."""
+    half: Array = ("bf16", count * n // 2 * k, 0.5)
+    one = holding(routes.tiles(rows, 128, count=count, n=n, k=k), b1_ptr=half, b2_ptr=half)
+    return {**one, "arrays": {name: array for name, array in one["arrays"].items() if name != "b_ptr"}}
+
+
 SMALL = replace(WIDE, batch=2, tokens=1000)
 """Of ragged launches."""
 FEW = replace(NARROW, batch=2, tokens=1000)
@@ -202,6 +209,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "s_plx_fwd": both(two_sums(NARROW), two_sums(FEW)),
     "s_rebased_bwd": (squared_scores(4096, 64), squared_scores(1024, 64)),
     "s_rwkv6_sub": both(queries_below_the_diagonal(WIDE), queries_below_the_diagonal(SMALL)),
+    "s_td_two": both(two_weights(8192), two_weights(517)),
     "s_ttt_dvl": both(trained_value_gradients(WIDE), trained_value_gradients(SMALL)),
 }
 """Launches by the kernel's name."""
