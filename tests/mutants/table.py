@@ -1858,6 +1858,15 @@ MUTANTS = (
         tests=("tests/extract/rewrite/mma/test_unpacked_operands.py",),
     ),
     Mutant(
+        "branches-that-choose-pointers",
+        "twill/extract/rewrite/control/predication.py",
+        "chosen = not memory and any(",
+        "chosen = memory and any(",
+        "branches in front of a loop that choose tiles of pointers are taken apart",
+        kernels=(),
+        tests=("tests/extract/rewrite/control/test_chosen_pointers.py",),
+    ),
+    Mutant(
         "a-column-lies-as-a-row",
         f"{CUDA}/loads/register_loads.py",
         "(1, tensor.shape[0]) if turned",

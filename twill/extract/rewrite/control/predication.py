@@ -53,8 +53,8 @@ def predicated(module: Module) -> Module:
 
 
 def _branches(module: Module) -> Iterator[tuple[Function, Op]]:
-    """Branches that can be taken apart, inner ones first: with MMAs, or, in a loop to be scheduled, with
-    accesses to memory or with nothing but pointers as results."""
+    """Branches that can be taken apart, inner ones first: with MMAs, with tiles of pointers as results and no
+    access to memory, or, in a loop to be scheduled, with accesses or with nothing but pointers as results."""
     scheduled = [loop for loop in loops(module) if loop.innermost and loop.tensor_ops]
     for function in module.functions:
         inside = {op.index for loop in scheduled if loop.function is function for op in loop.op.inner()}
@@ -65,7 +65,9 @@ def _branches(module: Module) -> Iterator[tuple[Function, Op]]:
             memory = any(role(inner) in _MEMORY for inner in op.inner())
             used = any(role(inner) == "atomic" and _read(function, inner) for inner in op.inner())
             moving = memory or (bool(op.results) and all(map(_points, op.results)))
-            if (mma or (moving and op.index in inside)) and not used and _convertible(module, op):
+            chosen = not memory and any(isinstance(one.type, Tensor) and _points(one) for one in op.results)
+            taken = mma or chosen or (moving and op.index in inside)
+            if taken and not used and _convertible(module, op):
                 yield function, op
 
 
